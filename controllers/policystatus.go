@@ -137,7 +137,7 @@ type policyTypes struct {
 	custom resolver.SchemaResolver
 	mapper meta.ResettableRESTMapper
 	// typed are the checkers of kinds that never change.
-	typed map[typedKey]*expression.Typed
+	typed map[typedKey]*expression.TypeChecker
 }
 
 type typedKey struct {
@@ -152,7 +152,7 @@ var builtInTypes = sync.OnceValue(func() resolver.SchemaResolver {
 })
 
 func newPolicyTypes(custom resolver.SchemaResolver, mapper meta.ResettableRESTMapper) *policyTypes {
-	return &policyTypes{custom: custom, mapper: mapper, typed: map[typedKey]*expression.Typed{}}
+	return &policyTypes{custom: custom, mapper: mapper, typed: map[typedKey]*expression.TypeChecker{}}
 }
 
 // check returns what is wrong with the policy's validations.
@@ -206,7 +206,7 @@ func paramsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) schema.
 
 // typedFor returns the checker of expressions on a kind. Params of an unknown kind may have any
 // type.
-func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expression.Typed, error) {
+func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expression.TypeChecker, error) {
 	key := typedKey{kind, params}
 	if typed := t.typed[key]; typed != nil {
 		return typed, nil
@@ -223,7 +223,7 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 		}
 		fixed = fixed && known
 	}
-	typed, err := expression.NewTyped(object, of, !params.Empty())
+	typed, err := expression.NewTypeChecker(object, of, !params.Empty())
 	if err == nil && fixed {
 		t.typed[key] = typed
 	}

@@ -15,7 +15,7 @@ import (
 )
 
 // anything is a kind of expressions that may come to anything, and may make objects and patches.
-var anything = &Kind{patches: true}
+var anything = &Kind{withPatches: true}
 
 // mustEnd ends the test if it still runs after a time in which any expression ends.
 func mustEnd(what string) (done func()) {
@@ -134,7 +134,7 @@ func TestOrdinaryWorkIsFree(t *testing.T) {
 		"sets.contains(['a', 'b'], object.spec.containers.map(c, c.name))", "object.spec == object.spec",
 	} {
 		p := NewCompiler().Expression(expression, Condition, false).program
-		compiled, err := p.compiled()
+		compiled, err := p.compileOnce()
 		if err != nil {
 			t.Fatal(expression, err)
 		}

@@ -89,7 +89,7 @@ func BenchmarkCompile(b *testing.B) {
 	compileAll := func(b *testing.B, compiler *Compiler) *Conditions {
 		compiled := compiler.Compile(thousand)
 		for _, c := range compiled.conditions {
-			if _, err := c.program.compiled(); err != nil {
+			if _, err := c.program.compileOnce(); err != nil {
 				b.Fatal(err)
 			}
 		}

@@ -16,21 +16,21 @@ import (
 )
 
 const (
-	// freeBytes is the size up to which a result costs what it does in kube-apiserver.
+	// freeBytes is the size up to which a result costs the same as in kube-apiserver.
 	freeBytes = 1024
-	// bytesPerUnit is how much of a larger result one unit of cost pays for, as in a concatenation
-	// of strings.
+	// bytesPerUnit is how many bytes of a larger result one unit of cost pays for. It is the price
+	// of a concatenation of strings.
 	bytesPerUnit = 10
 	// maxBytes is the size of the largest result that an expression can pay for.
 	maxBytes = celconfig.PerCallLimit * bytesPerUnit
-	// elementBytes is what a list takes for each element, without the element itself.
+	// elementBytes is the memory of one element of a list, without what the element refers to.
 	elementBytes = 16
 )
 
-// growing holds the functions whose result can be larger than what they are charged for. Each
-// returns a size that the result of a call will not exceed, or 0 if that follows from the
-// arguments' sizes. Sizes above maxBytes need not be exact.
-var growing = map[string]func(args []ref.Val) int{
+// resultSizes holds the functions whose result can be larger than what Kubernetes charges for. Each
+// returns a size that the result of a call does not exceed, or 0 if the size follows from those of
+// the arguments. Sizes above maxBytes need not be exact.
+var resultSizes = map[string]func(args []ref.Val) int{
 	"replace":       replaceSize,
 	"join":          joinSize,
 	"format":        formatSize,
@@ -38,24 +38,25 @@ var growing = map[string]func(args []ref.Val) int{
 	"lists.range":   rangeSize,
 	"flatten":       flattenSize,
 	"_+_":           concatSize,
-	"findAll":       noSize,
-	"slice":         noSize,
-	"sort":          noSize,
-	"distinct":      noSize,
-	"reverse":       noSize,
-	"strings.quote": noSize,
+	"findAll":       zeroSize,
+	"slice":         zeroSize,
+	"sort":          zeroSize,
+	"distinct":      zeroSize,
+	"reverse":       zeroSize,
+	"strings.quote": zeroSize,
 }
 
-func noSize([]ref.Val) int { return 0 }
+func zeroSize([]ref.Val) int { return 0 }
 
-// charges charges what Kubernetes charges, and large results of growing functions by their size.
-type charges struct{ library.CostEstimator }
+// costEstimator charges what Kubernetes charges, and by size for large results of the functions in
+// resultSizes.
+type costEstimator struct{ library.CostEstimator }
 
 // CallCost is called after each call of a function.
-func (c *charges) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
+func (c *costEstimator) CallCost(function, overload string, args []ref.Val, result ref.Val) *uint64 {
 	cost := c.CostEstimator.CallCost(function, overload, args, result)
 	size := 0
-	if growing[function] != nil {
+	if resultSizes[function] != nil {
 		size = resultSize(result)
 	}
 	if size <= freeBytes {
@@ -68,8 +69,8 @@ func (c *charges) CallCost(function, overload string, args []ref.Val, result ref
 	return &charged
 }
 
-// resultSize returns the memory that a result takes, without the elements of a list. A list that a
-// comprehension is still adding to takes none: each step of the comprehension is charged.
+// resultSize returns the memory of a result, without the elements of a list. It returns 0 for a
+// list that a comprehension is still adding to, because each step of the comprehension is charged.
 func resultSize(v ref.Val) int {
 	switch v := v.(type) {
 	case types.String:
@@ -79,12 +80,13 @@ func resultSize(v ref.Val) int {
 	case traits.MutableLister:
 		return 0
 	case traits.Lister:
-		return length(v) * elementBytes
+		return listLength(v) * elementBytes
 	}
 	return 0
 }
 
-// implementation returns what a call of the function does, nil if the value it is called on knows.
+// implementation returns the code of a function's overload. It returns nil if the value that the
+// function is called on has the code.
 func (c *checker) implementation(function, overload string) (implementation, error) {
 	bindings, err := c.functions[function].Bindings()
 	if err != nil {
@@ -114,8 +116,8 @@ func (c *checker) implementation(function, overload string) (implementation, err
 	return found, nil
 }
 
-// concat returns a list of its own. The library's refers to both lists, and takes time that doubles
-// with each list that is added to itself.
+// concat returns a list that doesn't refer to the others. The library's concatenation refers to
+// both lists. Reading it takes time that doubles each time a list is added to itself.
 func concat(adapter types.Adapter, lists ...traits.Lister) ref.Val {
 	var all []ref.Val
 	for _, list := range lists {
@@ -126,11 +128,11 @@ func concat(adapter types.Adapter, lists ...traits.Lister) ref.Val {
 	return types.NewRefValList(adapter, all)
 }
 
-// concatSize returns the size of the sum of two texts or lists. A list that a comprehension is
-// still adding to has none: each step of the comprehension is charged.
+// concatSize returns the size of the sum of two texts or lists. It returns 0 for a list that a
+// comprehension is still adding to, because each step of the comprehension is charged.
 func concatSize(args []ref.Val) int {
-	if n := sizeOf(args, 0); n > 0 {
-		return n + sizeOf(args, 1)
+	if n := argSize(args, 0); n > 0 {
+		return n + argSize(args, 1)
 	}
 	a, ok := args[0].(traits.Lister)
 	if _, growing := args[0].(traits.MutableLister); !ok || growing {
@@ -140,17 +142,17 @@ func concatSize(args []ref.Val) int {
 	if !ok {
 		return 0
 	}
-	return (length(a) + length(b)) * elementBytes
+	return (listLength(a) + listLength(b)) * elementBytes
 }
 
 func replaceSize(args []ref.Val) int {
-	s, replaced, by := textOf(args, 0), textOf(args, 1), textOf(args, 2)
+	s, replaced, by := textArg(args, 0), textArg(args, 1), textArg(args, 2)
 	times := utf8.RuneCountInString(s) + 1
 	if replaced != "" {
 		times = strings.Count(s, replaced)
 	}
 	if len(args) > 3 {
-		times = atMost(args[3], times)
+		times = applyLimit(args[3], times)
 	}
 	if len(by) > 0 && times > maxBytes/len(by) {
 		return maxBytes + 1
@@ -159,16 +161,17 @@ func replaceSize(args []ref.Val) int {
 }
 
 func splitSize(args []ref.Val) int {
-	s, separator := textOf(args, 0), textOf(args, 1)
+	s, separator := textArg(args, 0), textArg(args, 1)
 	parts := strings.Count(s, separator) + 1
 	if len(args) > 2 {
-		parts = atMost(args[2], parts)
+		parts = applyLimit(args[2], parts)
 	}
 	return parts * elementBytes
 }
 
-// atMost returns the limit that an argument sets; a negative one sets none.
-func atMost(limit ref.Val, n int) int {
+// applyLimit returns n or, if it is smaller, the limit that an argument sets. A negative limit
+// means none.
+func applyLimit(limit ref.Val, n int) int {
 	if l, ok := limit.(types.Int); ok && l >= 0 && int64(l) < int64(n) {
 		return int(l)
 	}
@@ -193,7 +196,7 @@ func joinSize(args []ref.Val) int {
 	}
 	separator, n := 0, 0
 	if len(args) > 1 {
-		separator = len(textOf(args, 1))
+		separator = len(textArg(args, 1))
 	}
 	for i := list.Iterator(); n <= maxBytes && i.HasNext() == types.True; {
 		n += separator
@@ -204,7 +207,7 @@ func joinSize(args []ref.Val) int {
 	return n
 }
 
-// flattenSize returns the size of the result and of all lists that are made on the way to it.
+// flattenSize returns the size of the result and of all lists that are made to get there.
 func flattenSize(args []ref.Val) int {
 	depth := 1
 	if len(args) > 1 {
@@ -213,12 +216,12 @@ func flattenSize(args []ref.Val) int {
 		}
 	}
 	elements := maxBytes/elementBytes + 1
-	countFlat(args[0], depth, &elements)
+	countFlattened(args[0], depth, &elements)
 	return (maxBytes/elementBytes + 1 - elements) * elementBytes
 }
 
-// countFlat takes the elements of a flattened list from what is left.
-func countFlat(v ref.Val, depth int, left *int) {
+// countFlattened subtracts the number of elements of a flattened list from left.
+func countFlattened(v ref.Val, depth int, left *int) {
 	list, ok := v.(traits.Lister)
 	if !ok {
 		return
@@ -226,16 +229,17 @@ func countFlat(v ref.Val, depth int, left *int) {
 	for i := list.Iterator(); *left > 0 && i.HasNext() == types.True; {
 		*left--
 		if depth > 0 {
-			countFlat(i.Next(), depth-1, left)
+			countFlattened(i.Next(), depth-1, left)
 		} else {
 			i.Next()
 		}
 	}
 }
 
-// formatSize returns the length of the text, each argument written once and each precision filled.
+// formatSize returns the length of the text if each argument is written once and each precision is
+// filled.
 func formatSize(args []ref.Val) int {
-	text := textOf(args, 0)
+	text := textArg(args, 0)
 	left := maxBytes + 1
 	spend := func(n int) { left = max(left-n, 0) }
 	spend(len(text))
@@ -257,7 +261,7 @@ func formatSize(args []ref.Val) int {
 	}
 	before := left
 	if len(args) > 1 {
-		takeSize(args[1], &left)
+		subtractSize(args[1], &left)
 	}
 	if hex {
 		spend(before - left)
@@ -265,9 +269,9 @@ func formatSize(args []ref.Val) int {
 	return maxBytes + 1 - left
 }
 
-// takeSize takes the size of a value, all that it holds included, from what is left. A value that
-// is held twice counts twice.
-func takeSize(v ref.Val, left *int) {
+// subtractSize subtracts the size of a value, with everything in it, from left. A value that occurs
+// twice counts twice.
+func subtractSize(v ref.Val, left *int) {
 	*left = max(*left-elementBytes, 0)
 	switch v := v.(type) {
 	case types.String:
@@ -280,44 +284,44 @@ func takeSize(v ref.Val, left *int) {
 				return
 			}
 			*left = max(*left-len(name), 0)
-			takeSize(field, left)
+			subtractSize(field, left)
 		}
 	case *types.Optional:
 		if v.HasValue() {
-			takeSize(v.GetValue(), left)
+			subtractSize(v.GetValue(), left)
 		}
 	case *mutation.JSONPatchVal:
 		*left = max(*left-len(v.Op)-len(v.Path)-len(v.From), 0)
 		if v.Val != nil {
-			takeSize(v.Val, left)
+			subtractSize(v.Val, left)
 		}
 	case traits.Lister:
 		for i := v.Iterator(); *left > 0 && i.HasNext() == types.True; {
-			takeSize(i.Next(), left)
+			subtractSize(i.Next(), left)
 		}
 	case traits.Mapper:
 		for i := v.Iterator(); *left > 0 && i.HasNext() == types.True; {
 			key := i.Next()
-			takeSize(key, left)
-			takeSize(v.Get(key), left)
+			subtractSize(key, left)
+			subtractSize(v.Get(key), left)
 		}
 	}
 }
 
-// isHuge reports whether a value is larger than an expression can pay for once each value that it
-// holds twice is written twice, as it is in JSON.
+// isHuge reports whether a value is larger than an expression can pay for. A value that occurs
+// twice in it counts twice, as in JSON.
 func isHuge(v ref.Val) bool {
 	left := maxBytes + 1
-	takeSize(v, &left)
+	subtractSize(v, &left)
 	return left == 0
 }
 
-func textOf(args []ref.Val, i int) string {
+func textArg(args []ref.Val, i int) string {
 	s, _ := args[i].(types.String)
 	return string(s)
 }
 
-func length(list traits.Lister) int {
+func listLength(list traits.Lister) int {
 	n, _ := list.Size().(types.Int)
 	return int(n)
 }

@@ -105,7 +105,7 @@ func TestSmallResultsCostTheSame(t *testing.T) {
 		"'a' + 'b' == 'ab'", "1 + 2 == 3", "quantity('1Gi').isGreaterThan(quantity('1Mi'))",
 	} {
 		var costs []uint64
-		err := check(declared{}, func(c *checker) error {
+		err := withChecker(declarations{}, func(c *checker) error {
 			ast, issues := c.env.Compile(expression)
 			if issues != nil {
 				return issues.Err()

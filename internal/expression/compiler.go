@@ -8,40 +8,39 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// A Compiler turns expressions into what can be evaluated. Expressions that read alike, in
-// environments that are alike, are compiled once, for as long as somebody holds them. It may be
-// used concurrently.
+// A Compiler compiles expressions. Expressions with the same text and the same declarations share a
+// program for as long as one of them is in use. It is safe for concurrent use.
 type Compiler struct {
 	mu sync.Mutex
-	// programs are the expressions in use. The pointers are weak: the configurations in force bound
-	// what is kept, and nothing has to be dropped that still is of use.
+	// programs holds the programs in use. The pointers are weak: a program is dropped when the last
+	// configuration that uses it is.
 	programs map[programKey]weak.Pointer[program]
 }
 
-// programKey is all that a program depends on.
+// programKey is everything that a program depends on.
 type programKey struct {
-	text     string
-	kind     *Kind
-	declared declared
-	// scope tells which variables there are, and scopeParams whether they may read params; for
-	// those that mention them.
+	text         string
+	kind         *Kind
+	declarations declarations
+	// scope identifies the variables that the expression may read, and scopeParams reports whether
+	// they may read params. Both are set only for an expression that mentions variables.
 	scope       string
 	scopeParams bool
 }
 
-// NewCompiler returns a Compiler that knows no expressions yet.
+// NewCompiler returns an empty Compiler.
 func NewCompiler() *Compiler {
 	return &Compiler{programs: map[programKey]weak.Pointer[program]{}}
 }
 
-// Compile returns the conditions of one webhook, nil for none. It doesn't fail: an expression that
-// doesn't compile is an error when it is evaluated, as upstream, since it may have been stored by a
-// server that knew more. Check tells beforehand.
+// Compile returns the match conditions of one webhook, nil for none. It doesn't fail. As upstream,
+// an expression that doesn't compile is an error when it is evaluated, since it may have been
+// stored by a newer server. Check reports the error beforehand.
 func (c *Compiler) Compile(conditions []admissionregistrationv1.MatchCondition) *Conditions {
 	if len(conditions) == 0 {
 		return nil
 	}
-	compiled := &Conditions{named: true, conditions: make([]condition, len(conditions))}
+	compiled := &Conditions{namesConditions: true, conditions: make([]condition, len(conditions))}
 	for i, stated := range conditions {
 		compiled.conditions[i] = condition{name: stated.Name, program: c.condition(stated.Expression)}
 	}
@@ -54,41 +53,40 @@ func (c *Compiler) Compile(conditions []admissionregistrationv1.MatchCondition) 
 //	compilation failed: ERROR: <input>:1:1: undeclared reference to 'pod' (in container '')
 //	must evaluate to bool but got string
 func (c *Compiler) Check(expression string) error {
-	_, err := c.condition(expression).compiled()
+	_, err := c.condition(expression).compileOnce()
 	return err
 }
 
-// Expression returns an expression that knows no variables, not even that a policy could have some:
-// a match condition, as the API checks it, or one of a policy without variables. params says that
-// params is declared.
+// Expression returns an expression without variables: a match condition, as the API checks it, or
+// an expression of a policy that has no variables. params reports whether params is declared.
 func (c *Compiler) Expression(text string, kind *Kind, params bool) *Expression {
 	return &Expression{c.program(programKey{text: text, kind: kind,
-		declared: declared{params: params, authorizer: !kind.withoutAuthorizer, patches: kind.patches}}, nil)}
+		declarations: declarations{params: params, authorizer: !kind.withoutAuthorizer, patches: kind.withPatches}}, nil)}
 }
 
+// condition returns the program of a webhook's match condition.
 func (c *Compiler) condition(expression string) *program {
-	return c.program(programKey{text: expression, kind: Condition, declared: declared{authorizer: true}}, nil)
+	return c.program(programKey{text: expression, kind: Condition, declarations: declarations{authorizer: true}}, nil)
 }
 
-// program returns the program of an expression of the policy that composition is of, which may be
-// nil where the expression mentions no variables.
+// program returns the program for a key, and makes it if there is none. composition may be nil if
+// the expression mentions no variables.
 func (c *Compiler) program(key programKey, composition *Composition) *program {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if p := c.programs[key].Value(); p != nil {
 		return p
 	}
-	p := &program{text: key.text, kind: key.kind, declared: key.declared}
-	if key.declared.variables {
-		p.scope, p.visible = composition, len(composition.variables)
+	p := &program{text: key.text, kind: key.kind, declarations: key.declarations}
+	if key.declarations.variables {
+		p.scope, p.visibleCount = composition, len(composition.variables)
 	}
 	c.programs[key] = weak.Make(p)
 	runtime.AddCleanup(p, c.forget, key)
 	return p
 }
 
-// forget drops an expression that nobody holds any more, unless somebody has asked for it again
-// since.
+// forget drops the key of a program that is no longer in use, unless a new program has taken it.
 func (c *Compiler) forget(key programKey) {
 	c.mu.Lock()
 	defer c.mu.Unlock()

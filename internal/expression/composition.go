@@ -13,41 +13,41 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A Composition is what the expressions of one policy have in common: its variables, and whether it
-// has params. It may be used concurrently.
+// A Composition holds what the expressions of one policy share: its variables, and whether it has
+// params. It is safe for concurrent use.
 type Composition struct {
 	compiler  *Compiler
 	params    bool
-	variables []variableOf
+	variables []composedVariable
 }
 
-// variableOf is a variable of a policy. An expression may read it that comes after it.
-type variableOf struct {
+// composedVariable is a variable of a policy. Only expressions after it may read it.
+type composedVariable struct {
 	name    string
 	program *program
-	// key tells it, with all that come before it, from all others.
+	// key identifies the variable together with all variables before it.
 	key string
 }
 
-// Compose returns what a policy's expressions are compiled with. Like Compile it doesn't fail:
-// variables are compiled when an expression that reads them is, and one that doesn't compile is an
-// error of that.
+// Compose returns the Composition of a policy. Like Compile it doesn't fail. A variable is compiled
+// with the first expression that reads it, and if it doesn't compile, that is an error of the
+// expression.
 //
-// params says that the policy has a paramKind; without one params isn't declared.
+// params reports whether the policy has a paramKind. Without one, params isn't declared.
 func (c *Compiler) Compose(variables []admissionregistrationv1.Variable, params bool) *Composition {
 	composition := &Composition{compiler: c, params: params}
 	for _, v := range variables {
 		p := composition.program(v.Expression, Variable)
 		sum := sha256.Sum256(fmt.Appendf(nil, "%q %q %q", composition.key(), v.Name, v.Expression))
-		composition.variables = append(composition.variables, variableOf{v.Name, p, string(sum[:])})
+		composition.variables = append(composition.variables, composedVariable{v.Name, p, string(sum[:])})
 	}
 	return composition
 }
 
-// An Expression is one of a policy. It may be evaluated concurrently.
+// An Expression is an expression of a policy. It may be evaluated concurrently.
 type Expression struct{ program *program }
 
-// Expression returns an expression of the policy, compiled when it is first evaluated or when
+// Expression returns an expression of the policy. It is compiled when it is first evaluated or when
 // Prepare is called.
 func (c *Composition) Expression(text string, kind *Kind) *Expression {
 	return &Expression{c.program(text, kind)}
@@ -68,29 +68,30 @@ func (c *Composition) Conditions(stated []admissionregistrationv1.MatchCondition
 // Prepare compiles the expression. The error is, word for word, the detail of the field.Invalid
 // with which Kubernetes refuses a policy.
 func (e *Expression) Prepare() error {
-	_, err := e.program.compiled()
+	_, err := e.program.compileOnce()
 	return err
 }
 
-// ReadsParams tells whether the expression, or a variable that it reads, reads params: what doesn't
-// comes to the same for all of them. It compiles the expression.
-func (e *Expression) ReadsParams() bool { return e.program.reading().params }
+// ReadsParams reports whether the expression, or a variable that it reads, reads params. If not,
+// its result is the same for all params. It compiles the expression.
+func (e *Expression) ReadsParams() bool { return e.program.dependencies().params }
 
-// program returns the program of an expression. What the expression can't mention makes no
-// difference, so that policies which have other variables have it in common.
+// program returns the program of an expression. What the text doesn't mention isn't part of its
+// key, so that policies with other variables can share it.
 func (c *Composition) program(text string, kind *Kind) *program {
-	k := programKey{text: text, kind: kind, declared: declared{
+	k := programKey{text: text, kind: kind, declarations: declarations{
 		params:     c.params && strings.Contains(text, paramsVariable),
 		authorizer: !kind.withoutAuthorizer && strings.Contains(text, authorizerVariable),
-		patches:    kind.patches,
+		patches:    kind.withPatches,
 		variables:  strings.Contains(text, variablesVariable),
 	}}
-	if k.declared.variables {
+	if k.declarations.variables {
 		k.scope, k.scopeParams = c.key(), c.params
 	}
 	return c.compiler.program(k, c)
 }
 
+// key identifies the variables of the policy.
 func (c *Composition) key() string {
 	if len(c.variables) == 0 {
 		return ""
@@ -98,20 +99,20 @@ func (c *Composition) key() string {
 	return c.variables[len(c.variables)-1].key
 }
 
-// reads is what an expression, or a variable that it reads, reads of what may differ from one
-// evaluation to another in a request.
-type reads struct{ object, params, authorizer, namespace bool }
+// dependencies says which inputs an expression reads, directly or by a variable. An evaluation can
+// be reused within a request if these are the same.
+type dependencies struct{ object, params, authorizer, namespace bool }
 
-// reading compiles the expression to tell.
-func (p *program) reading() reads {
-	_, _ = p.compiled()
-	return p.reads
+// dependencies returns what the expression reads. It compiles the expression.
+func (p *program) dependencies() dependencies {
+	_, _ = p.compileOnce()
+	return p.deps
 }
 
-// readsOf looks at the names that the expression refers to. It may say that one is read that isn't,
-// where the expression gives another meaning to the name.
-func (p *program) readsOf(ast *celast.AST) reads {
-	var r reads
+// findDependencies looks at the names that the expression refers to. If the expression redefines a
+// name, the result may contain more than is read.
+func (p *program) findDependencies(ast *celast.AST) dependencies {
+	var r dependencies
 	for _, reference := range ast.ReferenceMap() {
 		switch reference.Name {
 		case objectVariable:
@@ -140,18 +141,19 @@ func (p *program) readsOf(ast *celast.AST) reads {
 			}
 		}
 	}))
-	for _, v := range p.scope.variables[:p.visible] {
-		// Who gets hold of all of them may read any.
+	for _, v := range p.scope.variables[:p.visibleCount] {
+		// An expression that uses variables as a whole may read any of them.
 		if mentioned != 0 || selected[v.name] {
-			of := v.program.reading()
-			r.object, r.params = r.object || of.object, r.params || of.params
-			r.authorizer, r.namespace = r.authorizer || of.authorizer, r.namespace || of.namespace
+			d := v.program.dependencies()
+			r.object, r.params = r.object || d.object, r.params || d.params
+			r.authorizer, r.namespace = r.authorizer || d.authorizer, r.namespace || d.namespace
 		}
 	}
 	return r
 }
 
-// declType returns the type of a variable as that of a field. What it can't express is anything.
+// declType returns the type of a variable as the type of a field. A type that has no equivalent
+// becomes dyn.
 //
 // Source: convertCelTypeToDeclType in k8s.io/apiserver/pkg/admission/plugin/cel/composition.go.
 func declType(t *cel.Type) *apiservercel.DeclType {
@@ -162,11 +164,11 @@ func declType(t *cel.Type) *apiservercel.DeclType {
 		return simple
 	}
 	if t.HasTrait(traits.ContainerType) && t.HasTrait(traits.IndexerType) {
-		switch of := t.Parameters(); len(of) {
+		switch parameters := t.Parameters(); len(parameters) {
 		case 1:
-			return apiservercel.NewListType(declType(of[0]), -1)
+			return apiservercel.NewListType(declType(parameters[0]), -1)
 		case 2:
-			return apiservercel.NewMapType(declType(of[0]), declType(of[1]), -1)
+			return apiservercel.NewMapType(declType(parameters[0]), declType(parameters[1]), -1)
 		}
 	}
 	return apiservercel.DynType

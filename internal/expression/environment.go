@@ -14,7 +14,7 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// The variables of an expression.
+// The names of the variables.
 const (
 	objectVariable          = "object"
 	oldObjectVariable       = "oldObject"
@@ -22,35 +22,36 @@ const (
 	namespaceVariable       = "namespaceObject"
 	authorizerVariable      = "authorizer"
 	requestResourceVariable = "authorizer.requestResource"
-	// These are for policies only.
+	// Only policies have these.
 	paramsVariable    = "params"
 	variablesVariable = "variables"
 )
 
-// declared is what an environment declares besides object, oldObject, request and namespaceObject.
-type declared struct{ variables, params, authorizer, patches bool }
+// declarations says what an environment declares in addition to object, oldObject, request and
+// namespaceObject.
+type declarations struct{ variables, params, authorizer, patches bool }
 
-// checker is an environment to check expressions in, for one at a time: the type of variables is
+// checker is an environment to check expressions in, one at a time: the type of variables is set to
 // that of the expression's policy.
 type checker struct {
 	env       *cel.Env
 	variables *apiservercel.DeclType
-	// functions are all that env has.
+	// functions holds all functions of env.
 	functions map[string]*decls.FunctionDecl
 }
 
-// checkers are those that nobody uses, by what they declare. The first one takes some 50 ms to
-// make, and so is made when the first expression is compiled. Further ones share what is expensive.
+// checkers holds the checkers that are not in use. The first one takes about 50 ms to make, so it
+// is made when the first expression is compiled. Later ones share the expensive parts.
 var checkers = struct {
 	sync.Mutex
-	free map[declared][]*checker
-}{free: map[declared][]*checker{}}
+	free map[declarations][]*checker
+}{free: map[declarations][]*checker{}}
 
-// noFields are those of an object without any; nil would make it no object.
+// noFields are the fields of an object without any. With nil, the type would not be an object.
 var noFields = map[string]*apiservercel.DeclField{}
 
-// check has an expression checked by use. Several may be at the same time: none waits for another.
-func check(d declared, use func(*checker) error) error {
+// withChecker calls use with a checker. Concurrent calls don't wait for each other.
+func withChecker(d declarations, use func(*checker) error) error {
 	checkers.Lock()
 	var c *checker
 	if free := checkers.free[d]; len(free) > 0 {
@@ -71,12 +72,12 @@ func check(d declared, use func(*checker) error) error {
 	return err
 }
 
-// newChecker makes the environment of stored expressions, which knows all that any version of
-// Kubernetes has accepted.
+// newChecker returns a checker with the environment of stored expressions, which knows everything
+// that any version of Kubernetes has accepted.
 //
 // Source: createEnvForOpts in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, and
 // NewCompositedCompiler in composition.go there.
-func newChecker(d declared) (*checker, error) {
+func newChecker(d declarations) (*checker, error) {
 	request, namespace := requestType(), namespaceType()
 	c := &checker{variables: apiservercel.NewObjectType("kubernetes.variables", noFields)}
 	options := environment.VersionedOptions{
@@ -119,91 +120,91 @@ func newChecker(d declared) (*checker, error) {
 	return c, nil
 }
 
-// requestType is the type of the variable request: AdmissionRequest of admission.k8s.io without
-// uid, object and oldObject.
+// requestType returns the type of the variable request: AdmissionRequest of admission.k8s.io
+// without uid, object and oldObject.
 //
 // Source: BuildRequestType in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 func requestType() *apiservercel.DeclType {
-	kind := object("kubernetes.GroupVersionKind", fields{
-		"group": required(text), "version": required(text), "kind": required(text),
+	kind := newObjectType("kubernetes.GroupVersionKind", fieldTypes{
+		"group": requiredField(stringType), "version": requiredField(stringType), "kind": requiredField(stringType),
 	})
-	resource := object("kubernetes.GroupVersionResource", fields{
-		"group": required(text), "version": required(text), "resource": required(text),
+	resource := newObjectType("kubernetes.GroupVersionResource", fieldTypes{
+		"group": requiredField(stringType), "version": requiredField(stringType), "resource": requiredField(stringType),
 	})
-	user := object("kubernetes.UserInfo", fields{
-		"username": optional(text),
-		"uid":      optional(text),
-		"groups":   optional(texts),
-		"extra":    optional(apiservercel.NewMapType(text, texts, -1)),
+	user := newObjectType("kubernetes.UserInfo", fieldTypes{
+		"username": optionalField(stringType),
+		"uid":      optionalField(stringType),
+		"groups":   optionalField(stringsType),
+		"extra":    optionalField(apiservercel.NewMapType(stringType, stringsType, -1)),
 	})
-	return object("kubernetes.AdmissionRequest", fields{
-		"kind":               required(kind),
-		"resource":           required(resource),
-		"subResource":        optional(text),
-		"requestKind":        required(kind),
-		"requestResource":    required(resource),
-		"requestSubResource": optional(text),
-		"name":               required(text),
-		"namespace":          optional(text),
-		"operation":          required(text),
-		"userInfo":           required(user),
-		"dryRun":             optional(apiservercel.BoolType),
-		"options":            optional(apiservercel.DynType),
+	return newObjectType("kubernetes.AdmissionRequest", fieldTypes{
+		"kind":               requiredField(kind),
+		"resource":           requiredField(resource),
+		"subResource":        optionalField(stringType),
+		"requestKind":        requiredField(kind),
+		"requestResource":    requiredField(resource),
+		"requestSubResource": optionalField(stringType),
+		"name":               requiredField(stringType),
+		"namespace":          optionalField(stringType),
+		"operation":          requiredField(stringType),
+		"userInfo":           requiredField(user),
+		"dryRun":             optionalField(apiservercel.BoolType),
+		"options":            optionalField(apiservercel.DynType),
 	})
 }
 
-// namespaceType is the type of the variable namespaceObject.
+// namespaceType returns the type of the variable namespaceObject.
 //
 // Source: BuildNamespaceType in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 func namespaceType() *apiservercel.DeclType {
-	labels := apiservercel.NewMapType(text, text, -1)
-	condition := object("kubernetes.NamespaceCondition", fields{
-		"status":             required(text),
-		"type":               required(text),
-		"lastTransitionTime": required(apiservercel.TimestampType),
-		"message":            required(text),
-		"reason":             required(text),
+	labels := apiservercel.NewMapType(stringType, stringType, -1)
+	condition := newObjectType("kubernetes.NamespaceCondition", fieldTypes{
+		"status":             requiredField(stringType),
+		"type":               requiredField(stringType),
+		"lastTransitionTime": requiredField(apiservercel.TimestampType),
+		"message":            requiredField(stringType),
+		"reason":             requiredField(stringType),
 	})
-	return object("kubernetes.Namespace", fields{
-		"metadata": required(object("kubernetes.NamespaceMetadata", fields{
-			"name":                       required(text),
-			"generateName":               required(text),
-			"namespace":                  required(text),
-			"labels":                     required(labels),
-			"annotations":                required(labels),
-			"UID":                        required(text),
-			"creationTimestamp":          required(apiservercel.TimestampType),
-			"deletionGracePeriodSeconds": required(apiservercel.IntType),
-			"deletionTimestamp":          required(apiservercel.TimestampType),
-			"generation":                 required(apiservercel.IntType),
-			"resourceVersion":            required(text),
-			"finalizers":                 required(texts),
+	return newObjectType("kubernetes.Namespace", fieldTypes{
+		"metadata": requiredField(newObjectType("kubernetes.NamespaceMetadata", fieldTypes{
+			"name":                       requiredField(stringType),
+			"generateName":               requiredField(stringType),
+			"namespace":                  requiredField(stringType),
+			"labels":                     requiredField(labels),
+			"annotations":                requiredField(labels),
+			"UID":                        requiredField(stringType),
+			"creationTimestamp":          requiredField(apiservercel.TimestampType),
+			"deletionGracePeriodSeconds": requiredField(apiservercel.IntType),
+			"deletionTimestamp":          requiredField(apiservercel.TimestampType),
+			"generation":                 requiredField(apiservercel.IntType),
+			"resourceVersion":            requiredField(stringType),
+			"finalizers":                 requiredField(stringsType),
 		})),
-		"spec": required(object("kubernetes.NamespaceSpec", fields{"finalizers": required(texts)})),
-		"status": required(object("kubernetes.NamespaceStatus", fields{
-			"conditions": required(apiservercel.NewListType(condition, -1)),
-			"phase":      required(text),
+		"spec": requiredField(newObjectType("kubernetes.NamespaceSpec", fieldTypes{"finalizers": requiredField(stringsType)})),
+		"status": requiredField(newObjectType("kubernetes.NamespaceStatus", fieldTypes{
+			"conditions": requiredField(apiservercel.NewListType(condition, -1)),
+			"phase":      requiredField(stringType),
 		})),
 	})
 }
 
 var (
-	text  = apiservercel.StringType
-	texts = apiservercel.NewListType(apiservercel.StringType, -1)
+	stringType  = apiservercel.StringType
+	stringsType = apiservercel.NewListType(apiservercel.StringType, -1)
 )
 
-// fields are the fields of an object type, their names still to be filled in from the key.
-type fields map[string]*apiservercel.DeclField
+// fieldTypes holds the fields of an object type by name. newObjectType sets the name in each field.
+type fieldTypes map[string]*apiservercel.DeclField
 
-func required(t *apiservercel.DeclType) *apiservercel.DeclField {
+func requiredField(t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField("", t, true, nil, nil)
 }
 
-func optional(t *apiservercel.DeclType) *apiservercel.DeclField {
+func optionalField(t *apiservercel.DeclType) *apiservercel.DeclField {
 	return apiservercel.NewDeclField("", t, false, nil, nil)
 }
 
-func object(name string, f fields) *apiservercel.DeclType {
+func newObjectType(name string, f fieldTypes) *apiservercel.DeclType {
 	for fieldName, field := range f {
 		field.Name = fieldName
 	}

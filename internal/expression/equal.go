@@ -11,10 +11,11 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
-// Lists can hold one list many times, and that list another one: a few steps make a value that has
-// more elements in it than can ever be compared. So each element that is compared is counted.
+// A list can contain the same list many times, and that one another list many times. A few steps
+// make a value with more elements than could ever be compared. So each comparison of two elements
+// is counted.
 
-// equality is a call of == or !=.
+// equality is a call of == or != that counts comparisons.
 type equality struct {
 	interpreter.InterpretableCall
 	left, right interpreter.Interpretable
@@ -42,7 +43,7 @@ func (e *equality) Eval(vars interpreter.Activation) ref.Val {
 	return equal
 }
 
-// membership is a call of in.
+// membership is a call of in that counts comparisons.
 type membership struct {
 	interpreter.InterpretableCall
 	element, container interpreter.Interpretable
@@ -60,7 +61,7 @@ func (m *membership) Eval(vars interpreter.Activation) ref.Val {
 	}
 	list, ok := container.(traits.Lister)
 	if ok && m.OverloadID() == "" {
-		meterOf(vars).spend(length(list)) // which Kubernetes charges where it knows that it is a list
+		meterOf(vars).spend(listLength(list)) // Kubernetes charges this if it knows the type
 	}
 	if !ok || !holdsOthers(element) {
 		if m.impl == nil {
@@ -77,7 +78,7 @@ func (m *membership) Eval(vars interpreter.Activation) ref.Val {
 	return types.False
 }
 
-// holdsOthers reports whether a value may hold other values.
+// holdsOthers reports whether a value may contain other values.
 func holdsOthers(v ref.Val) bool {
 	switch v.(type) {
 	case types.String, types.Int, types.Bool, types.Double, types.Uint, types.Null, types.Bytes:
@@ -88,8 +89,7 @@ func holdsOthers(v ref.Val) bool {
 	return false
 }
 
-// equal reports whether two values are equal, as the library does. It spends a unit for each
-// comparison.
+// equal reports whether two values are equal in CEL. It spends a unit for each comparison.
 func (m *meter) equal(a, b ref.Val) bool {
 	m.spend(1)
 	switch a := a.(type) {
@@ -124,7 +124,7 @@ func (m *meter) equal(a, b ref.Val) bool {
 		}
 		return a.Val == nil || m.equal(a.Val, b.Val)
 	}
-	return types.Equal(a, b) != types.False // what can't be compared counts as equal, as upstream
+	return types.Equal(a, b) != types.False // as upstream, values that can't be compared are equal
 }
 
 func (m *meter) equalLists(a, b traits.Lister) bool {

@@ -12,19 +12,19 @@ import (
 	celconfig "k8s.io/apiserver/pkg/apis/cel"
 )
 
-// A pattern that repeats, as (a{100}){100} does, is compiled to as many instructions as it stands
-// for, and each of them may be tried for each character of a text. Kubernetes charges such a
-// pattern by its length.
+// A pattern with nested repetitions, such as (a{100}){100}, is compiled to as many instructions as
+// there are repetitions in total, and each instruction may be tried for each character of a text.
+// Kubernetes charges for a pattern by its length.
 
 const (
-	// bytesPerInstruction is about what an instruction of a pattern takes.
+	// bytesPerInstruction is the approximate memory of one instruction of a pattern.
 	bytesPerInstruction = 40
-	// charactersPerUnit and instructionsPerUnit are what Kubernetes charges a match by: a unit for
-	// 10 characters of the text, times a unit for 4 of the pattern.
+	// charactersPerUnit and instructionsPerUnit are the price of a match in Kubernetes: one unit
+	// for 10 characters of the text, times one unit for 4 characters of the pattern.
 	charactersPerUnit, instructionsPerUnit = 10, 4
 )
 
-// boundMatch bounds a call that matches a text with a pattern.
+// boundMatch bounds a call that matches a text against a pattern.
 func (c *checker) boundMatch(call interpreter.InterpretableCall) (interpreter.Interpretable, error) {
 	args := call.Args()
 	if len(args) < 2 {
@@ -36,26 +36,27 @@ func (c *checker) boundMatch(call interpreter.InterpretableCall) (interpreter.In
 	}
 	pattern, constant := args[1].(interpreter.InterpretableConst)
 	if !constant {
-		return c.metered(call, func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
-			if n := instructions(textOf(args, 1)); n > 0 {
+		return c.meterCall(call, func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
+			if n := patternInstructions(textArg(args, 1)); n > 0 {
 				m := meterOf(vars)
 				m.spend(n * bytesPerInstruction / bytesPerUnit)
-				m.spend(matchUnits(len(textOf(args, 0)), n))
+				m.spend(matchUnits(len(textArg(args, 0)), n))
 			}
 			return impl(args...)
 		})
 	}
 	text, _ := pattern.Value().(types.String)
-	n := instructions(string(text))
+	n := patternInstructions(string(text))
 	if n == 0 {
 		return call, nil
 	}
-	// The library compiles a constant pattern once, and replaces the call. It keeps the arguments.
+	// The library compiles a constant pattern once and replaces the call, but keeps the call's
+	// arguments.
 	args = append([]interpreter.Interpretable{&matchedText{args[0], n}}, args[1:]...)
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), args, impl), nil
 }
 
-// matchedText is the text that is matched with a pattern.
+// matchedText is the text argument of a match. It charges for the match when it is evaluated.
 type matchedText struct {
 	interpreter.Interpretable
 	instructions int
@@ -74,9 +75,9 @@ func matchUnits(characters, instructions int) int {
 	return min((characters/charactersPerUnit+1)*(instructions/instructionsPerUnit+1), celconfig.PerCallLimit+1)
 }
 
-// instructions returns to about how many instructions a pattern that repeats is compiled, 0 for one
-// that doesn't repeat or isn't valid.
-func instructions(pattern string) int {
+// patternInstructions returns about how many instructions a pattern with repetitions is compiled
+// to. It returns 0 if the pattern has no repetitions or isn't valid.
+func patternInstructions(pattern string) int {
 	if !strings.Contains(pattern, "{") {
 		return 0
 	}
@@ -84,16 +85,16 @@ func instructions(pattern string) int {
 	if err != nil {
 		return 0
 	}
-	return countInstructions(parsed)
+	return nodeInstructions(parsed)
 }
 
-func countInstructions(re *syntax.Regexp) int {
+func nodeInstructions(re *syntax.Regexp) int {
 	n := 1
 	if re.Op == syntax.OpLiteral {
 		n = len(re.Rune)
 	}
 	for _, sub := range re.Sub {
-		n += countInstructions(sub)
+		n += nodeInstructions(sub)
 	}
 	if re.Op == syntax.OpRepeat {
 		if times := max(re.Min, re.Max); times > 1 {

@@ -13,20 +13,21 @@ import (
 )
 
 const (
-	// freeUnits is what an evaluation may do without charge of what Kubernetes doesn't charge for.
+	// freeUnits is how many units an evaluation may spend for free on work that Kubernetes doesn't
+	// charge for.
 	freeUnits = 8192
-	// readPerUnit is how much of a text one unit of cost pays for where it is only read.
+	// readPerUnit is how many bytes of a text one unit of cost pays for if the text is only read.
 	readPerUnit = 100
-	// fewValues is up to how many values a list, map or object in the expression itself costs what
-	// it does in Kubernetes, which charges all of them alike.
-	fewValues = 16
+	// freeValues is the number of values up to which a list, map or object literal costs the same
+	// as in Kubernetes, which charges the same for all sizes.
+	freeValues = 16
 )
 
-// meter counts in units of cost what an evaluation does that Kubernetes doesn't charge for.
+// meter counts the work of an evaluation that Kubernetes doesn't charge for, in units of cost.
 type meter struct{ units int }
 
-// meterName is the name by which calls get the meter of their evaluation. No expression can have
-// it.
+// meterName is the name by which calls find the meter of their evaluation. It isn't a valid name in
+// an expression.
 const meterName = "#meter"
 
 func meterOf(vars interpreter.Activation) *meter {
@@ -35,29 +36,29 @@ func meterOf(vars interpreter.Activation) *meter {
 	return m
 }
 
-// spend ends the evaluation once it does more than a single expression may cost.
+// spend adds units. It ends the evaluation if that exceeds what one expression may cost.
 func (m *meter) spend(units int) {
 	if m == nil {
-		return // the call is part of no evaluation, but has constant arguments
+		return // a call with constant arguments, evaluated while planning
 	}
 	if units > celconfig.PerCallLimit || m.units > freeUnits+celconfig.PerCallLimit-units {
-		exceed()
+		exceedLimit()
 	}
 	m.units += units
 }
 
-// cost is what is to be charged in the end.
+// cost returns the units to charge.
 func (m *meter) cost() uint64 { return uint64(max(0, m.units-freeUnits)) }
 
-// errExceeded is how the library ends an evaluation that costs too much.
+// errExceeded is the error with which the library ends an evaluation that costs too much.
 var errExceeded = interpreter.EvalCancelledError{Cause: interpreter.CostLimitExceeded,
 	Message: "operation cancelled: actual cost limit exceeded"}
 
-func exceed() { panic(errExceeded) }
+func exceedLimit() { panic(errExceeded) }
 
-// bound replaces nodes of a program by such that end the evaluation before it does or allocates
-// more than it can pay for.
-func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+// boundNode replaces a node of a program by one that ends the evaluation before it does more work
+// or allocates more memory than it can pay for.
+func (c *checker) boundNode(i interpreter.Interpretable) (interpreter.Interpretable, error) {
 	if literal, ok := i.(interpreter.InterpretableConstructor); ok {
 		return boundLiteral(literal), nil
 	}
@@ -67,7 +68,7 @@ func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable,
 	}
 	switch function := call.Function(); function {
 	case "_+_":
-		return c.metered(call, c.boundSum(call.OverloadID() == ""))
+		return c.meterCall(call, c.boundSum(call.OverloadID() == ""))
 	case "_==_", "_!=_":
 		args := call.Args()
 		return &equality{call, args[0], args[1], function == "_!=_"}, nil
@@ -78,23 +79,24 @@ func (c *checker) bound(i interpreter.Interpretable) (interpreter.Interpretable,
 	case "matches", "find", "findAll":
 		return c.boundMatch(call)
 	case "quantity", "isQuantity":
-		return c.metered(call, boundQuantity(function))
+		return c.meterCall(call, boundQuantity(function))
 	default:
-		if size := growing[function]; size != nil {
-			return c.metered(call, c.boundSize(function, size))
+		if size := resultSizes[function]; size != nil {
+			return c.meterCall(call, c.boundSize(function, size))
 		}
-		if units := reading[function]; units != nil {
-			return c.metered(call, boundReading(units))
+		if units := readCosts[function]; units != nil {
+			return c.meterCall(call, boundReading(units))
 		}
-		// Kubernetes charges these by the overload, which isn't known if arguments may be anything.
-		if units := dispatched[function]; units != nil && call.OverloadID() == "" {
-			return c.metered(call, boundReading(units))
+		// Kubernetes charges for these by overload, which isn't known if arguments may be of any
+		// type.
+		if units := dynamicCosts[function]; units != nil && call.OverloadID() == "" {
+			return c.meterCall(call, boundReading(units))
 		}
 	}
 	return i, nil
 }
 
-// boundReading bounds a function that costs some units.
+// boundReading charges a function for what it reads.
 func boundReading(units func(args []ref.Val) int) evaluation {
 	return func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
 		if n := units(args); n > 0 {
@@ -104,13 +106,13 @@ func boundReading(units func(args []ref.Val) int) evaluation {
 	}
 }
 
-// implementation is what a call of a function does.
+// implementation is the code of a function.
 type implementation = func(args ...ref.Val) ref.Val
 
-// evaluation does a call in place of its implementation.
+// evaluation evaluates a call in place of its implementation.
 type evaluation func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val
 
-// meteredCall is a call that is done by eval.
+// meteredCall is a call that eval evaluates.
 type meteredCall struct {
 	interpreter.InterpretableCall
 	args []interpreter.Interpretable
@@ -118,7 +120,8 @@ type meteredCall struct {
 	eval evaluation
 }
 
-func (c *checker) metered(call interpreter.InterpretableCall,
+// meterCall returns a call that eval evaluates.
+func (c *checker) meterCall(call interpreter.InterpretableCall,
 	eval evaluation) (interpreter.Interpretable, error) {
 	impl, err := c.implementation(call.Function(), call.OverloadID())
 	if impl == nil || err != nil || len(call.Args()) == 0 {
@@ -139,14 +142,14 @@ func (c *meteredCall) Eval(vars interpreter.Activation) ref.Val {
 	return types.LabelErrNode(c.ID(), c.eval(vars, args, c.impl))
 }
 
-// boundSum bounds the addition of two values. Kubernetes charges that of two texts, unless their
-// types are known only when they are added.
+// boundSum bounds the addition of two values. Kubernetes charges for that of two texts only if it
+// knows their types. dispatched reports that it doesn't.
 func (c *checker) boundSum(dispatched bool) evaluation {
 	adapter := c.env.CELTypeAdapter()
 	return func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
 		n := concatSize(args)
 		if n > maxBytes {
-			exceed()
+			exceedLimit()
 		}
 		switch args[0].(type) {
 		case types.String, types.Bytes:
@@ -163,17 +166,17 @@ func (c *checker) boundSum(dispatched bool) evaluation {
 	}
 }
 
-// boundSize bounds a growing function. A large result is charged when it is there; of small ones
-// there may be many.
+// boundSize bounds a function in resultSizes. costEstimator charges for a large result; small
+// results, of which there may be many, are charged here.
 func (c *checker) boundSize(function string, size func([]ref.Val) int) evaluation {
-	units := reading[function]
+	units := readCosts[function]
 	return func(vars interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
 		if units != nil {
 			meterOf(vars).spend(units(args))
 		}
 		n := size(args)
 		if n > maxBytes {
-			exceed()
+			exceedLimit()
 		}
 		result := impl(args...)
 		if n = resultSize(result); n <= freeBytes {
@@ -183,7 +186,7 @@ func (c *checker) boundSize(function string, size func([]ref.Val) int) evaluatio
 	}
 }
 
-// boundQuantity refuses what takes too long to parse.
+// boundQuantity refuses quantities that take too long to parse.
 func boundQuantity(function string) evaluation {
 	return func(_ interpreter.Activation, args []ref.Val, impl implementation) ref.Val {
 		if s, ok := args[0].(types.String); !ok || !quantity.TooLong(string(s)) {
@@ -196,27 +199,27 @@ func boundQuantity(function string) evaluation {
 	}
 }
 
-// literal is a list, map or object of many values that are in the expression.
-type literal struct {
+// meteredLiteral is a list, map or object literal with many values.
+type meteredLiteral struct {
 	interpreter.InterpretableConstructor
 	units int
 }
 
-func boundLiteral(of interpreter.InterpretableConstructor) interpreter.Interpretable {
-	values := of.InitVals()
-	if len(values) <= fewValues {
-		return of
+func boundLiteral(literal interpreter.InterpretableConstructor) interpreter.Interpretable {
+	values := literal.InitVals()
+	if len(values) <= freeValues {
+		return literal
 	}
 	for _, v := range values {
 		if _, constant := v.(interpreter.InterpretableConst); !constant {
-			return &literal{of, len(values) * elementBytes / bytesPerUnit}
+			return &meteredLiteral{literal, len(values) * elementBytes / bytesPerUnit}
 		}
 	}
-	return of // which is made once
+	return literal // a constant, which is made once
 }
 
 // Eval implements interpreter.Interpretable.
-func (l *literal) Eval(vars interpreter.Activation) ref.Val {
+func (l *meteredLiteral) Eval(vars interpreter.Activation) ref.Val {
 	meterOf(vars).spend(l.units)
 	return l.InterpretableConstructor.Eval(vars)
 }

@@ -15,14 +15,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation"
 )
 
-// Configuration returns what an expression of an ApplyConfiguration evaluated to as JSON, without
-// apiVersion and kind. Its objects' type names must be those of the fields they are in:
+// Configuration returns the result of an ApplyConfiguration's expression as JSON, without
+// apiVersion and kind. The type name of each object in it must be that of the field it is in:
 //
 //	type mismatch: unexpected type name "Object.specx", expected "Object.spec", which matches field
 //	name path from root Object type
 //
-// The types of its fields are for the kind's schema to check. What has no form in JSON is left as
-// it is, for that schema to refuse it.
+// The kind's schema checks the types of the fields. A value that has no form in JSON is left as it
+// is, and the schema refuses it.
 //
 // Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go.
 func Configuration(value ref.Val) (map[string]any, error) {
@@ -31,7 +31,7 @@ func Configuration(value ref.Val) (map[string]any, error) {
 		return nil, fmt.Errorf("unsupported return type from ApplyConfiguration expression: %v", value.Type())
 	}
 	if isHuge(object) {
-		return nil, OutOfBudget
+		return nil, ErrOutOfBudget
 	}
 	if err := object.checkTypeNames(); err != nil {
 		return nil, fmt.Errorf("type mismatch: %w", err)
@@ -43,7 +43,7 @@ func Configuration(value ref.Val) (map[string]any, error) {
 	return content, nil
 }
 
-// Patch returns what an expression of a JSONPatch evaluated to.
+// Patch returns the result of a JSONPatch's expression.
 //
 // Source: evaluatePatchExpression in
 // k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go.
@@ -61,7 +61,7 @@ func Patch(value ref.Val) (jsonpatch.Patch, error) {
 				"got element of %T", item)
 		}
 		if operation.Val != nil && isHuge(operation.Val) {
-			return nil, OutOfBudget
+			return nil, ErrOutOfBudget
 		}
 		encoded, err := encodeOperation(operation)
 		if err != nil {
@@ -73,9 +73,9 @@ func Patch(value ref.Val) (jsonpatch.Patch, error) {
 }
 
 func encodeOperation(o *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
-	encoded := jsonpatch.Operation{"op": quoted(o.Op), "path": quoted(o.Path)}
+	encoded := jsonpatch.Operation{"op": quoteJSON(o.Op), "path": quoteJSON(o.Path)}
 	if o.From != "" {
-		encoded["from"] = quoted(o.From)
+		encoded["from"] = quoteJSON(o.From)
 	}
 	if o.Val == nil {
 		return encoded, nil
@@ -93,18 +93,18 @@ func encodeOperation(o *mutation.JSONPatchVal) (jsonpatch.Operation, error) {
 	return encoded, nil
 }
 
-// quoted is a string as the value of a key in an operation. Upstream quotes as Go does, which is
-// not JSON for what isn't printable.
-func quoted(s string) *json.RawMessage {
+// quoteJSON returns a string as JSON. Upstream quotes as Go does, which is not JSON if there are
+// characters that can't be printed.
+func quoteJSON(s string) *json.RawMessage {
 	raw, err := json.Marshal(s)
 	if err != nil {
-		raw = []byte(strconv.Quote(s)) // can't be: all strings can be encoded
+		raw = []byte(strconv.Quote(s)) // impossible: all strings can be encoded
 	}
 	return (*json.RawMessage)(&raw)
 }
 
-// encodeValue takes upstream's way through protobuf's idea of JSON: integers beyond 2^53 become
-// strings, bytes base64.
+// encodeValue encodes a value as upstream does, by protobuf's JSON: integers beyond 2^53 become
+// strings, and bytes become base64.
 func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 	defer func() {
 		// Some of the libraries' types have conversions that panic.
@@ -112,7 +112,7 @@ func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 			err = fmt.Errorf("%v", cause)
 		}
 	}()
-	value, err := plain(v)
+	value, err := toJSONValue(v)
 	if err != nil {
 		return nil, err
 	}
@@ -120,9 +120,9 @@ func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 	return (*json.RawMessage)(&encoded), err
 }
 
-// plain returns a value as JSON. Lists and maps are gone through here, since the library's own
-// conversion panics where there are Objects in them, and so does upstream.
-func plain(v ref.Val) (*structpb.Value, error) {
+// toJSONValue converts a value to JSON. It walks through lists and maps itself, since the library's
+// conversion panics if there are Objects in them, and so does upstream.
+func toJSONValue(v ref.Val) (*structpb.Value, error) {
 	switch v := v.(type) {
 	case *objectValue:
 		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
@@ -138,7 +138,7 @@ func plain(v ref.Val) (*structpb.Value, error) {
 			if !ok {
 				return nil, fmt.Errorf("unsupported type conversion from '%s' to string", key.Type())
 			}
-			value, err := plain(v.Get(key))
+			value, err := toJSONValue(v.Get(key))
 			if err != nil {
 				return nil, err
 			}
@@ -148,7 +148,7 @@ func plain(v ref.Val) (*structpb.Value, error) {
 	case traits.Lister:
 		content := &structpb.ListValue{}
 		for i := v.Iterator(); i.HasNext() == types.True; {
-			value, err := plain(i.Next())
+			value, err := toJSONValue(i.Next())
 			if err != nil {
 				return nil, err
 			}

@@ -13,14 +13,14 @@ import (
 	"k8s.io/apiserver/pkg/cel/mutation/dynamic"
 )
 
-// objectTypes resolves Object and JSONPatch. Its Objects can be looked into.
+// objectTypes resolves the types Object and JSONPatch. The fields of its Objects can be read.
 type objectTypes struct{ mutation.DynamicTypeResolver }
 
 // Resolve implements common.TypeResolver.
 func (r *objectTypes) Resolve(name string) (common.ResolvedType, bool) {
 	t, ok := r.DynamicTypeResolver.Resolve(name)
-	if of, dynamically := t.(*dynamic.ObjectType); ok && dynamically {
-		return objectType{of}, true
+	if object, isObject := t.(*dynamic.ObjectType); ok && isObject {
+		return objectType{object}, true
 	}
 	return t, ok
 }
@@ -32,7 +32,7 @@ func (t objectType) Val(fields map[string]ref.Val) ref.Val {
 	return &objectValue{dynamic.NewObjectVal(t.Type(), fields), fields}
 }
 
-// objectValue is a value of Object or of the type of a field of it.
+// objectValue is a value of type Object, or of the type of one of its fields.
 type objectValue struct {
 	*dynamic.ObjectVal
 	fields map[string]ref.Val
@@ -54,7 +54,8 @@ func (v *objectValue) ConvertToType(t ref.Type) ref.Val {
 	return v.ObjectVal.ConvertToType(t)
 }
 
-// checkTypeNames returns all Objects in v whose types aren't named as the fields that they are in.
+// checkTypeNames returns an error for each Object in v whose type isn't named after the field it is
+// in.
 //
 // Source: CheckTypeNamesMatchFieldPathNames in k8s.io/apiserver/pkg/cel/mutation/dynamic.
 func (v *objectValue) checkTypeNames() error {
@@ -68,8 +69,8 @@ func typeErrors(v ref.Val, path []string) (errs []error) {
 			errs = append(errs, fmt.Errorf("unexpected type name %q, expected %q, "+
 				"which matches field name path from root Object type", name, want))
 		}
-		for field, of := range o.fields {
-			errs = append(errs, typeErrors(of, append(path[:len(path):len(path)], field))...)
+		for field, value := range o.fields {
+			errs = append(errs, typeErrors(value, append(path[:len(path):len(path)], field))...)
 		}
 		return errs
 	}

@@ -9,9 +9,9 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Params is an object that policies are parameterized with. It is put into CEL's form when an
-// expression first reads it, and kept for the requests to come: make one when the object changes,
-// not for each request. Nil is no params. It may be used concurrently.
+// Params is an object that expressions read as params. It is converted for CEL when an expression
+// first reads it, and the result is kept for later requests. So make one when the object changes,
+// not for each request. A nil Params is no params. It is safe for concurrent use.
 type Params struct {
 	object runtime.Object
 	kind   schema.GroupVersionKind
@@ -20,16 +20,16 @@ type Params struct {
 	value any
 }
 
-// NewParams returns an object as params. It has to stay as it is. kind is what it is shown as where
-// it doesn't say itself, as typed objects of a cache don't.
+// NewParams returns an object as params. The object must not change. kind is its kind, if the
+// object doesn't have it set, as typed objects in a cache don't.
 func NewParams(object runtime.Object, kind schema.GroupVersionKind) *Params {
 	return &Params{object: object, kind: kind}
 }
 
-// Object is what the params were made of.
+// Object returns the object that the params were made from.
 func (p *Params) Object() runtime.Object { return p.object }
 
-// Kind returns the kind that the params are shown as.
+// Kind returns the kind of the params.
 func (p *Params) Kind() schema.GroupVersionKind {
 	if own := p.object.GetObjectKind().GroupVersionKind(); !own.Empty() {
 		return own
@@ -37,7 +37,7 @@ func (p *Params) Kind() schema.GroupVersionKind {
 	return p.kind
 }
 
-func (p *Params) get() any {
+func (p *Params) celValue() any {
 	if p == nil {
 		return nil
 	}
@@ -51,7 +51,7 @@ func (p *Params) get() any {
 	return p.value
 }
 
-// celNamespace returns a namespace with what is declared of it.
+// celNamespace returns those fields of a namespace that are declared.
 //
 // Source: CreateNamespaceObject in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
 func celNamespace(namespace *corev1.Namespace) any {

@@ -13,26 +13,26 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// plan returns how to evaluate a checked expression.
+// plan returns the program of a checked expression.
 //
-// A program keeps a table of all functions of its environment, which is 50 kB. So it is planned in
-// an environment that has only those it calls, with the options of the environment it was checked
-// in. Where options of that belong to a function which is called and can't be had apart, it is
-// planned there.
+// A program keeps a table of all functions of its environment, which takes 50 kB. So an expression
+// is planned in an environment that has only the functions it calls, with the options of the
+// environment in which it was checked. If it calls a function of a library whose options can't be
+// separated from the library, it is planned in that full environment.
 func (c *checker) plan(ast *cel.Ast) (cel.Program, error) {
-	small, err := c.planner(ast.NativeRep())
+	small, err := c.smallEnvironment(ast.NativeRep())
 	if err != nil {
 		return nil, err
 	}
 	if small == nil {
-		return c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&charges{}),
-			cel.CustomDecorator(c.bound))
+		return c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&costEstimator{}),
+			cel.CustomDecorator(c.boundNode))
 	}
 	return small.Program(ast, append(programOptions[:len(programOptions):len(programOptions)],
-		cel.CustomDecorator(c.bound))...)
+		cel.CustomDecorator(c.boundNode))...)
 }
 
-// programOptions are those of an environment.
+// programOptions are the options of an environment's programs.
 //
 // Source: baseOpts in k8s.io/apiserver/pkg/cel/environment/base.go, and the ProgramOptions of the
 // libraries there.
@@ -40,16 +40,17 @@ var programOptions = []cel.ProgramOption{
 	cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 	cel.CostLimit(celconfig.PerCallLimit),
 	cel.CostTrackerOptions(interpreter.PresenceTestHasCost(false)),
-	cel.CostTracking(&charges{}),
+	cel.CostTracking(&costEstimator{}),
 	cel.OptimizeRegex(library.FindRegexOptimization, library.FindAllRegexOptimization),
 	cel.InterruptCheckFrequency(celconfig.CheckFrequency),
 }
 
-// libraries are the functions of libraries with ProgramOptions that nobody else can name.
+// libraries holds the functions of libraries with ProgramOptions of their own.
 type libraries struct {
-	// inseparable are those of libraries that come with more than is wanted.
+	// inseparable holds the functions of libraries whose options can't be had without the whole
+	// library.
 	inseparable map[string]*decls.FunctionDecl
-	// optional are those of the library that has an environment evaluate or and orValue.
+	// optional holds the functions of the library with or and orValue.
 	optional map[string]*decls.FunctionDecl
 }
 
@@ -65,8 +66,9 @@ var knownLibraries = sync.OnceValues(func() (libraries, error) {
 	return libraries{inseparable.Functions(), optional.Functions()}, nil
 })
 
-// planner returns an environment with the functions that are called, nil where there can't be one.
-func (c *checker) planner(ast *celast.AST) (*cel.Env, error) {
+// smallEnvironment returns an environment with only the functions that are called. It returns nil
+// if there can't be one.
+func (c *checker) smallEnvironment(ast *celast.AST) (*cel.Env, error) {
 	known, err := knownLibraries()
 	if err != nil {
 		return nil, err
@@ -82,7 +84,7 @@ func (c *checker) planner(ast *celast.AST) (*cel.Env, error) {
 	if optionals {
 		options = append(options, cel.OptionalTypes())
 	}
-	// In place of the types that come with the library.
+	// These replace the types that come with the library.
 	options = append(options, cel.CustomTypeProvider(c.env.CELTypeProvider()),
 		cel.CustomTypeAdapter(c.env.CELTypeAdapter()))
 	for name := range called {

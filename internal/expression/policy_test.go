@@ -176,7 +176,7 @@ func TestReads(t *testing.T) {
 	composition := NewCompiler().Compose(policyVariables(
 		"plain", "object.metadata.name", "limit", "params.data.max", "indirect", "variables.limit + 'x'",
 		"may", "authorizer.path('/x').check('get').allowed()"), true)
-	for expression, want := range map[string]reads{
+	for expression, want := range map[string]dependencies{
 		"true":                        {},
 		"object.params == 1":          {object: true},
 		"params == null":              {params: true},
@@ -194,7 +194,7 @@ func TestReads(t *testing.T) {
 		"object.all(v, v == params)": {object: true, params: true},
 		"nope(":                      {},
 	} {
-		if got := composition.Expression(expression, Condition).program.reading(); got != want {
+		if got := composition.Expression(expression, Condition).program.dependencies(); got != want {
 			t.Errorf("%s reads %+v, want %+v", expression, got, want)
 		}
 		if got := composition.Expression(expression, Condition).ReadsParams(); got != want.params {
@@ -244,7 +244,7 @@ func TestCharges(t *testing.T) {
 					t.Errorf("%s costs %d, want about %d", step.expression, cost, step.want)
 				}
 			}
-			next := run.Next(Inputs{Params: params})
+			next := run.Continue(Inputs{Params: params})
 			if next.budget != run.budget {
 				t.Errorf("the next run has %d, want %d", next.budget, run.budget)
 			}
@@ -326,7 +326,7 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 	}
 	for _, text := range expressions {
 		p := NewCompiler().condition(text)
-		_ = check(declared{authorizer: true}, func(c *checker) error {
+		_ = withChecker(declarations{authorizer: true}, func(c *checker) error {
 			ast, issues := c.env.Compile(text)
 			if issues != nil {
 				t.Logf("%s doesn't compile", text)

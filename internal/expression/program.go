@@ -16,57 +16,58 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// A Kind is what an expression is for: what it may come to and read.
+// A Kind says what an expression is for, and so what it may evaluate to and read.
 type Kind struct {
-	// results are the types of which it must be one; none is any.
-	results []*cel.Type
-	// withoutAuthorizer says that authorizer isn't declared.
+	// resultTypes are the types that the expression may evaluate to. If empty, it may be any.
+	resultTypes []*cel.Type
+	// withoutAuthorizer reports that authorizer isn't declared.
 	withoutAuthorizer bool
-	// patches says that Object, JSONPatch and the functions that make them are declared.
-	patches bool
+	// withPatches reports that Object, JSONPatch and the functions that make them are declared.
+	withPatches bool
 }
 
 // The kinds of expressions.
 var (
 	// Condition is a match condition or a validation.
-	Condition = &Kind{results: []*cel.Type{cel.BoolType}}
+	Condition = &Kind{resultTypes: []*cel.Type{cel.BoolType}}
 	// Message is a messageExpression.
-	Message = &Kind{results: []*cel.Type{cel.StringType}, withoutAuthorizer: true}
+	Message = &Kind{resultTypes: []*cel.Type{cel.StringType}, withoutAuthorizer: true}
 	// AuditAnnotation is the valueExpression of an auditAnnotation.
-	AuditAnnotation = &Kind{results: []*cel.Type{cel.StringType, cel.NullType}}
+	AuditAnnotation = &Kind{resultTypes: []*cel.Type{cel.StringType, cel.NullType}}
 	// ApplyConfiguration and JSONPatch are the two types of mutations.
-	ApplyConfiguration = &Kind{results: []*cel.Type{cel.ObjectType("Object")}, patches: true}
-	JSONPatch          = &Kind{results: []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}, patches: true}
-	// Variable is a variable, which may come to anything.
+	ApplyConfiguration = &Kind{resultTypes: []*cel.Type{cel.ObjectType("Object")}, withPatches: true}
+	JSONPatch          = &Kind{resultTypes: []*cel.Type{cel.ListType(cel.ObjectType("JSONPatch"))}, withPatches: true}
+	// Variable is a policy's variable, which may evaluate to anything.
 	Variable = &Kind{}
 )
 
-// program is one expression, compiled at its first use. But for its result it never changes.
+// program is one expression, compiled at its first use. Apart from the result of that it never
+// changes.
 type program struct {
-	text     string
-	kind     *Kind
-	declared declared
-	// scope has the variables that the expression may read: the first visible ones of it. Nil where
-	// it doesn't read any.
-	scope   *Composition
-	visible int
+	text         string
+	kind         *Kind
+	declarations declarations
+	// scope is the policy whose variables the expression may read: the first visibleCount of them.
+	// It is nil if the expression mentions none.
+	scope        *Composition
+	visibleCount int
 
-	once  sync.Once
-	cel   cel.Program
-	err   error
-	of    *cel.Type
-	reads reads
+	once       sync.Once
+	cel        cel.Program
+	err        error
+	outputType *cel.Type
+	deps       dependencies
 }
 
-// compiled returns what to evaluate, or why the expression doesn't compile.
-func (p *program) compiled() (cel.Program, error) {
+// compileOnce returns the compiled expression or, if it doesn't compile, the error.
+func (p *program) compileOnce() (cel.Program, error) {
 	p.once.Do(func() {
 		p.cel, p.err = p.compile()
 	})
 	return p.cel, p.err
 }
 
-// compile checks the expression and plans how to evaluate it.
+// compile checks and plans the expression.
 //
 // Source: CompileCELExpression in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
 func (p *program) compile() (compiled cel.Program, err error) {
@@ -75,18 +76,18 @@ func (p *program) compile() (compiled cel.Program, err error) {
 			compiled, err = nil, fmt.Errorf("compilation failed: internal error: %v", cause)
 		}
 	}()
-	fields := p.fields()
-	err = check(p.declared, func(c *checker) error {
+	fields := p.variableFields()
+	err = withChecker(p.declarations, func(c *checker) error {
 		c.variables.Fields = fields
 		ast, issues := c.env.Compile(p.text)
 		if issues != nil {
 			return errors.New("compilation failed: " + issues.String())
 		}
-		if err := p.kind.accepts(ast.OutputType()); err != nil {
+		if err := p.kind.checkType(ast.OutputType()); err != nil {
 			return err
 		}
-		p.of = ast.OutputType()
-		p.reads = p.readsOf(ast.NativeRep())
+		p.outputType = ast.OutputType()
+		p.deps = p.findDependencies(ast.NativeRep())
 		compiled, err = c.plan(ast)
 		if err != nil {
 			return fmt.Errorf("program instantiation failed: %w", err)
@@ -96,44 +97,45 @@ func (p *program) compile() (compiled cel.Program, err error) {
 	return compiled, err
 }
 
-func (k *Kind) accepts(t *cel.Type) error {
-	for _, result := range k.results {
+// checkType returns an error unless an expression of the kind may evaluate to the type.
+func (k *Kind) checkType(t *cel.Type) error {
+	for _, result := range k.resultTypes {
 		if t.IsExactType(result) {
 			return nil
 		}
 	}
-	switch len(k.results) {
+	switch len(k.resultTypes) {
 	case 0:
 		return nil
 	case 1:
-		return fmt.Errorf("must evaluate to %v but got %v", k.results[0], t)
+		return fmt.Errorf("must evaluate to %v but got %v", k.resultTypes[0], t)
 	}
-	return fmt.Errorf("must evaluate to one of %v but got %v", k.results, t)
+	return fmt.Errorf("must evaluate to one of %v but got %v", k.resultTypes, t)
 }
 
-// fields are the variables that the expression may read, as the fields of an object.
-func (p *program) fields() map[string]*apiservercel.DeclField {
+// variableFields returns the variables that the expression may read, as the fields of an object.
+func (p *program) variableFields() map[string]*apiservercel.DeclField {
 	if p.scope == nil {
 		return noFields
 	}
-	fields := make(map[string]*apiservercel.DeclField, p.visible)
-	for _, v := range p.scope.variables[:p.visible] {
-		_, _ = v.program.compiled() // one that doesn't compile is an error of who reads it
-		fields[v.name] = apiservercel.NewDeclField(v.name, declType(v.program.of), true, nil, nil)
+	fields := make(map[string]*apiservercel.DeclField, p.visibleCount)
+	for _, v := range p.scope.variables[:p.visibleCount] {
+		_, _ = v.program.compileOnce() // an error of the expressions that read it
+		fields[v.name] = apiservercel.NewDeclField(v.name, declType(v.program.outputType), true, nil, nil)
 	}
 	return fields
 }
 
-// outcome is what an evaluation came to.
+// outcome is the result of an evaluation.
 type outcome struct {
 	value ref.Val
-	// cost is in CEL's units, and doesn't count what the variables cost that were read. An error
-	// costs too.
+	// cost is in CEL's units. It doesn't include the cost of the variables that were read. An error
+	// has a cost too.
 	cost uint64
 	err  error
-	// cause is err without the expression.
+	// cause is err without the text of the expression.
 	cause error
-	// variables are those that were read.
+	// variables are the policy's variables that were read.
 	variables []variableRead
 	elapsed   time.Duration
 }
@@ -150,7 +152,7 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	if err := ctx.Err(); err != nil {
 		return &outcome{cause: err, err: fmt.Errorf("expression '%s' was not evaluated: %w", p.text, err)}
 	}
-	compiled, err := p.compiled()
+	compiled, err := p.compileOnce()
 	if err != nil {
 		return &outcome{cause: err, err: fmt.Errorf("compilation error: %w", err)}
 	}
@@ -159,7 +161,7 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	start := time.Now()
 	value, details, err := compiled.ContextEval(ctx, &f)
 	o.elapsed = time.Since(start)
-	// What an evaluation cost that can't tell is more than any budget.
+	// If the cost of an evaluation is unknown, it counts as more than any budget.
 	o.value, o.cost = value, math.MaxUint64
 	if cost := details.ActualCost(); cost != nil {
 		o.cost = *cost + f.meter.cost()
@@ -167,7 +169,7 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	if err == nil && o.cost > celconfig.PerCallLimit {
 		err = errExceeded
 	}
-	// A call that was refused before it allocated its result costs what the result would have.
+	// A call that was refused before it allocated its result costs what the result would have cost.
 	var cancelled interpreter.EvalCancelledError
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		o.cost = max(o.cost, celconfig.PerCallLimit)

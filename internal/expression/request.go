@@ -10,9 +10,9 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// celRequest returns the request as the JSON it would be, without what expressions see as variables
-// of their own. Written out, because the converter takes more than twice as long, and most
-// conditions read the request.
+// celRequest returns the request as JSON, without the parts that expressions read as variables of
+// their own. It is written out because the generic converter takes more than twice as long, and
+// most conditions read the request.
 //
 // Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
 func celRequest(request *admissionv1.AdmissionRequest) any {
@@ -48,7 +48,7 @@ func celRequest(request *admissionv1.AdmissionRequest) any {
 	} else if request.Options.Raw != nil {
 		var options any
 		if err := utiljson.Unmarshal(request.Options.Raw, &options); err != nil {
-			return unprepared(requestVariable, err)
+			return conversionError(requestVariable, err)
 		}
 		content["options"] = options
 	}
@@ -97,13 +97,14 @@ func setUnlessEmpty(content map[string]any, key, value string) {
 	}
 }
 
-// resourceOf is what authorizer.requestResource asks about: the resource of the API request.
-type resourceOf struct{ request *admissionv1.AdmissionRequest }
+// resourceAttributes is the resource that authorizer.requestResource checks: that of the API
+// request.
+type resourceAttributes struct{ request *admissionv1.AdmissionRequest }
 
-func (r resourceOf) GetName() string      { return r.request.Name }
-func (r resourceOf) GetNamespace() string { return r.request.Namespace }
+func (r resourceAttributes) GetName() string      { return r.request.Name }
+func (r resourceAttributes) GetNamespace() string { return r.request.Namespace }
 
-func (r resourceOf) GetResource() schema.GroupVersionResource {
+func (r resourceAttributes) GetResource() schema.GroupVersionResource {
 	resource := r.request.Resource
 	if r.request.RequestResource != nil {
 		resource = *r.request.RequestResource
@@ -111,7 +112,7 @@ func (r resourceOf) GetResource() schema.GroupVersionResource {
 	return schema.GroupVersionResource(resource)
 }
 
-func (r resourceOf) GetSubresource() string {
+func (r resourceAttributes) GetSubresource() string {
 	if r.request.RequestResource != nil {
 		return r.request.RequestSubResource
 	}

@@ -15,59 +15,61 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// Inputs are what the expressions of one run see besides the request.
+// Inputs holds what the expressions of one run read in addition to the request.
 type Inputs struct {
-	// Params are what params is; nil is null.
+	// Params is the value of params; nil is null.
 	Params *Params
-	// Namespace is what namespaceObject is, that of the request; nil is null.
+	// Namespace is the value of namespaceObject, the request's namespace; nil is null.
 	Namespace *corev1.Namespace
-	// Authorizer says that authorizer is there.
+	// Authorizer reports whether authorizer can be read.
 	Authorizer bool
 }
 
-// A Run evaluates expressions of one policy, in order, against one budget. A variable is evaluated
-// when one of them first reads it, and charged to that one. It belongs to one goroutine.
+// A Run evaluates expressions of one policy, in order, with one budget. A variable is evaluated
+// when one of them first reads it, and charged to that one. It is for one goroutine.
 //
 // Source: ForInput in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
 type Run struct {
-	of     *Variables
-	in     Inputs
-	budget uint64
-	// charged are the variables that have been read.
+	variables *Variables
+	inputs    Inputs
+	budget    uint64
+	// charged are the variables that have been charged.
 	charged []*program
 }
 
-// A Result is what an expression came to.
+// A Result is the result of an expression.
 type Result struct {
-	// Value is of one of the types of the expression's kind; nil where there is an error.
+	// Value has one of the types of the expression's kind. It is nil if there is an error.
 	Value ref.Val
 	// Err is why the expression could not be evaluated. Its text is upstream's.
 	Err error
-	// Elapsed is how long it took, when it was evaluated.
+	// Elapsed is how long the evaluation took.
 	Elapsed time.Duration
 }
 
-// Run begins to evaluate with RuntimeCELCostBudget (k8s.io/apiserver/pkg/apis/cel), which is about
-// a second, or with what another run has left of it.
+// Run returns a run with the budget RuntimeCELCostBudget (k8s.io/apiserver/pkg/apis/cel), which is
+// about a second.
 func (v *Variables) Run(in Inputs) *Run { return v.run(in, celconfig.RuntimeCELCostBudget) }
 
-// Next begins a run with what this one has left of its budget. Variables are evaluated, and
-// charged, anew.
-func (r *Run) Next(in Inputs) *Run { return r.of.run(in, r.budget) }
+// Continue returns a run with what this one has left of its budget. Variables are evaluated and
+// charged again.
+func (r *Run) Continue(in Inputs) *Run { return r.variables.run(in, r.budget) }
 
-func (v *Variables) run(in Inputs, budget uint64) *Run { return &Run{of: v, in: in, budget: budget} }
+func (v *Variables) run(in Inputs, budget uint64) *Run {
+	return &Run{variables: v, inputs: in, budget: budget}
+}
 
-// OutOfBudget is the error of Evaluate where the budget doesn't suffice. It is an ErrOutOfBudget of
+// ErrOutOfBudget is the error of Evaluate if the budget is used up. It is an ErrOutOfBudget of
 // k8s.io/apiserver/pkg/cel.
-var OutOfBudget error = &apiservercel.Error{
+var ErrOutOfBudget error = &apiservercel.Error{
 	Type:   apiservercel.ErrorTypeInvalid,
 	Detail: "validation failed due to running out of cost budget, no further validation rules will be run",
 	Cause:  apiservercel.ErrOutOfBudget,
 }
 
-// Evaluate evaluates an expression. What it and the variables cost that it is the first of the run
-// to read is taken from the budget, whether they had to be evaluated or are remembered. Where that
-// doesn't suffice the error is OutOfBudget, and the run is over.
+// Evaluate evaluates an expression. The budget is charged with the cost of the expression and of
+// the variables that it is the first in the run to read, whether they were evaluated or reused. If
+// the budget doesn't suffice, the error is ErrOutOfBudget, and the run must not be used further.
 func (r *Run) Evaluate(ctx context.Context, e *Expression) (Result, error) {
 	return r.evaluate(ctx, e.program)
 }
@@ -75,11 +77,12 @@ func (r *Run) Evaluate(ctx context.Context, e *Expression) (Result, error) {
 func (r *Run) evaluate(ctx context.Context, p *program) (Result, error) {
 	o := r.outcome(ctx, p)
 	if !r.spend(r.charge(o)) || !r.spend(o.cost) {
-		return Result{}, OutOfBudget
+		return Result{}, ErrOutOfBudget
 	}
 	return Result{Value: o.value, Err: o.err, Elapsed: o.elapsed}, nil
 }
 
+// spend takes a cost from the budget, and reports whether it sufficed.
 func (r *Run) spend(cost uint64) bool {
 	if cost > r.budget {
 		return false
@@ -88,70 +91,71 @@ func (r *Run) spend(cost uint64) bool {
 	return true
 }
 
-// charge returns what the variables cost that have been read for the outcome and for none before.
+// charge returns the cost of the variables that were read for the outcome and haven't been charged
+// yet.
 func (r *Run) charge(o *outcome) (cost uint64) {
 	for _, read := range o.variables {
 		if slices.Contains(r.charged, read.program) {
 			continue
 		}
 		r.charged = append(r.charged, read.program)
-		cost = sum(cost, sum(read.outcome.cost, r.charge(read.outcome)))
+		cost = addSaturating(cost, addSaturating(read.outcome.cost, r.charge(read.outcome)))
 	}
 	return cost
 }
 
-// sum doesn't overflow.
-func sum(a, b uint64) uint64 {
+// addSaturating returns the sum, or the largest number if the sum overflows.
+func addSaturating(a, b uint64) uint64 {
 	if a > math.MaxUint64-b {
 		return math.MaxUint64
 	}
 	return a + b
 }
 
-// remembered is an evaluation, with all that it depends on in one request.
-type remembered struct {
+// outcomeKey is an evaluation with everything that it depends on within a request.
+type outcomeKey struct {
 	program    *program
 	params     *Params
 	authorizer bool
 	namespace  bool
 }
 
-// outcome evaluates an expression, or returns what it came to before.
+// outcome evaluates an expression, or returns the outcome of an equal evaluation.
 func (r *Run) outcome(ctx context.Context, p *program) *outcome {
-	reads := p.reading()
-	key := remembered{program: p, authorizer: reads.authorizer && r.in.Authorizer,
-		namespace: reads.namespace && r.in.Namespace != nil}
+	reads := p.dependencies()
+	key := outcomeKey{program: p, authorizer: reads.authorizer && r.inputs.Authorizer,
+		namespace: reads.namespace && r.inputs.Namespace != nil}
 	if reads.params {
-		key.params = r.in.Params
+		key.params = r.inputs.Params
 	}
-	if o, ok := r.of.outcomes[key]; ok {
+	if o, ok := r.variables.outcomes[key]; ok {
 		return o
 	}
-	before := r.of.ctx
-	r.of.ctx = ctx
+	before := r.variables.ctx
+	r.variables.ctx = ctx
 	o := p.evaluate(ctx, r)
-	r.of.ctx = before
-	// What ended with its context may come to something in another.
+	r.variables.ctx = before
+	// An evaluation that ended with its context may succeed in another.
 	if ctx.Err() == nil {
-		if r.of.outcomes == nil {
-			r.of.outcomes = map[remembered]*outcome{}
+		if r.variables.outcomes == nil {
+			r.variables.outcomes = map[outcomeKey]*outcome{}
 		}
-		r.of.outcomes[key] = o
+		r.variables.outcomes[key] = o
 	}
 	return o
 }
 
-// frame is one evaluation going on: what CEL asks for the values of names.
+// frame is an evaluation in progress. CEL asks it for the values of names.
 type frame struct {
 	run     *Run
 	program *program
 	outcome outcome
 	meter   meter
-	// variables is what the name means in it.
+	// variables is the value of the name variables.
 	variables *variablesValue
 }
 
-// ResolveName is for CEL to call.
+// ResolveName implements interpreter.Activation.
 func (f *frame) ResolveName(name string) (any, bool) {
 	if name == variablesVariable && f.program.scope != nil {
 		if f.variables == nil {
@@ -162,20 +166,20 @@ func (f *frame) ResolveName(name string) (any, bool) {
 	if name == meterName {
 		return &f.meter, true
 	}
-	return f.run.of.resolve(name, &f.run.in)
+	return f.run.variables.resolve(name, &f.run.inputs)
 }
 
-// Parent returns nil: there are no names besides these.
+// Parent implements interpreter.Activation. There are no other names.
 func (f *frame) Parent() interpreter.Activation { return nil }
 
-// variable evaluates the variable. Its error is that of who reads it.
+// evaluateVariable evaluates a policy's variable. An error is one of the expression that reads it.
 //
 // Source: Callback in k8s.io/apiserver/pkg/admission/plugin/cel/composition.go.
-func (f *frame) variable(v *variableOf) ref.Val {
-	if _, err := v.program.compiled(); err != nil {
+func (f *frame) evaluateVariable(v *composedVariable) ref.Val {
+	if _, err := v.program.compileOnce(); err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", v.name, err)
 	}
-	o := f.run.outcome(f.run.of.ctx, v.program)
+	o := f.run.outcome(f.run.variables.ctx, v.program)
 	f.outcome.variables = append(f.outcome.variables, variableRead{v.program, o})
 	if o.cause != nil {
 		return types.NewErr("composited variable %q fails to evaluate: %v", v.name, o.cause)

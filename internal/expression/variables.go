@@ -15,9 +15,9 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Variables are what expressions see of one request in one API version. Each variable is put into
-// CEL's form when an expression first reads it, and kept for the expressions to come. They belong
-// to one goroutine.
+// Variables holds what expressions read of one request in one API version. Each variable is
+// converted for CEL when an expression first reads it, and kept for later expressions. It is for
+// one goroutine.
 type Variables struct {
 	sources sources
 
@@ -25,19 +25,19 @@ type Variables struct {
 	namespace                   variable
 	authorizer, requestResource variable
 
-	// admissionRequest is what the source of the request returned.
+	// admissionRequest is the result of sources.request.
 	admissionRequest *admissionv1.AdmissionRequest
 
-	// outcomes are those of the expressions that have been evaluated. Webhooks and policies of one
-	// maker often carry the same ones.
-	outcomes map[remembered]*outcome
+	// outcomes holds the results of expressions. Webhooks and policies from one vendor often have
+	// the same expressions.
+	outcomes map[outcomeKey]*outcome
 
-	// ctx is the context of the evaluation going on. CEL's functions are not given one, and
+	// ctx is the context of the evaluation in progress. CEL doesn't pass it to functions, and
 	// authorizer checks need it.
 	ctx context.Context
 }
 
-// sources are what the variables are made of.
+// sources holds what the variables are made from.
 type sources struct {
 	object, oldObject Content
 	request           func() *admissionv1.AdmissionRequest
@@ -45,54 +45,52 @@ type sources struct {
 	authorizer        authorizer.Authorizer
 }
 
-// Content returns an object as the JSON it would be, which is how expressions see it: times and
-// quantities are strings. (TypedToVal of k8s.io/apiserver/pkg/cel/common would make timestamps of
-// times.) It is called when an expression first reads the object, and what it returns is not
-// changed; an error becomes that of the expression. Nil is null, as is what returns nil.
+// Content returns an object as JSON, which is what expressions read: times and quantities are
+// strings. (TypedToVal of k8s.io/apiserver/pkg/cel/common would convert times to timestamps.) It is
+// called when an expression first reads the object. An error becomes an error of the expression. A
+// nil Content and a nil result are null. The result is not changed.
 type Content func() (map[string]any, error)
 
-// variable is a variable's value once it has been asked for.
+// variable is a variable's value, once it is known.
 type variable struct {
 	value any
 	known bool
 }
 
-// NewVariables returns the variables of a request. No argument is looked at before an expression
-// needs it.
+// NewVariables returns the variables of a request. Arguments are used only when an expression needs
+// them.
 //
-// The objects are in the version that the expressions are to see, with apiVersion and kind set, and
-// nil where there is none: object for a delete, oldObject for a create. They must not change for as
-// long as the Variables are in use. Several Variables may have them in common.
+// The objects are in the version that the expressions are to see, with apiVersion and kind set.
+// object is nil for a delete, oldObject for a create. They must not change while the Variables are
+// in use. Several Variables may share them.
 //
-// request is called once at most, and returns the request as it is sent to the webhook, but for its
-// resource, which is that of the API request in upstream's conditions, and not the one that the
-// webhook matched. Its uid, object and oldObject are not shown.
+// request is called at most once. It returns the request as it is sent to the webhook, except for
+// the resource: as in upstream's conditions, that is the resource of the API request and not the
+// one that the webhook matched. uid, object and oldObject are not used.
 //
-// user is who authorizer checks are made for. authorizer may be nil; expressions that read it are
-// in error then.
+// authorizer makes its checks for user. It may be nil; then expressions that read authorizer fail.
 func NewVariables(object, oldObject Content, request func() *admissionv1.AdmissionRequest, user user.Info,
 	authorizer authorizer.Authorizer) *Variables {
 	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user,
 		authorizer: authorizer}}
 }
 
-// SetObject has expressions see another object from now on, and forgets what came of those that
-// have read the one before.
+// SetObject replaces the object, and drops the results of expressions that have read the old one.
 func (v *Variables) SetObject(object Content) {
 	v.sources.object, v.object = object, variable{}
-	maps.DeleteFunc(v.outcomes, func(of remembered, _ *outcome) bool { return of.program.reading().object })
+	maps.DeleteFunc(v.outcomes, func(key outcomeKey, _ *outcome) bool { return key.program.dependencies().object })
 }
 
-// prepare returns an object in CEL's form. A value that is an error becomes the error of the
-// expression that reads it.
-func (c Content) prepare(name string) any {
+// toCEL returns an object converted for CEL. If the result is a CEL error, it becomes the error of
+// the expression that reads it.
+func (c Content) toCEL(name string) any {
 	if c == nil {
 		return nil
 	}
 	content, err := c()
 	switch {
 	case err != nil:
-		return unprepared(name, err)
+		return conversionError(name, err)
 	case content == nil:
 		return nil
 	}
@@ -103,31 +101,31 @@ func (c Content) prepare(name string) any {
 func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 	switch name {
 	case objectVariable:
-		return v.object.get(func() any { return v.sources.object.prepare(name) }), true
+		return v.object.get(func() any { return v.sources.object.toCEL(name) }), true
 	case oldObjectVariable:
-		return v.oldObject.get(func() any { return v.sources.oldObject.prepare(name) }), true
+		return v.oldObject.get(func() any { return v.sources.oldObject.toCEL(name) }), true
 	case requestVariable:
-		return v.request.get(func() any { return celRequest(v.askRequest()) }), true
+		return v.request.get(func() any { return celRequest(v.getRequest()) }), true
 	case namespaceVariable:
 		if in.Namespace == nil {
 			return nil, true
 		}
 		return v.namespace.get(func() any { return celNamespace(in.Namespace) }), true
 	case paramsVariable:
-		return in.Params.get(), true
+		return in.Params.celValue(), true
 	case authorizerVariable:
 		if !in.Authorizer || v.sources.authorizer == nil {
 			return nil, false
 		}
 		return v.authorizer.get(func() any {
-			return library.NewAuthorizerVal(v.sources.user, boundAuthorizer{v})
+			return library.NewAuthorizerVal(v.sources.user, contextAuthorizer{v})
 		}), true
 	case requestResourceVariable:
 		if !in.Authorizer || v.sources.authorizer == nil {
 			return nil, false
 		}
 		return v.requestResource.get(func() any {
-			return library.NewResourceAuthorizerVal(v.sources.user, boundAuthorizer{v}, resourceOf{v.askRequest()})
+			return library.NewResourceAuthorizerVal(v.sources.user, contextAuthorizer{v}, resourceAttributes{v.getRequest()})
 		}), true
 	}
 	return nil, false
@@ -140,14 +138,14 @@ func (v *variable) get(value func() any) any {
 	return v.value
 }
 
-func (v *Variables) askRequest() *admissionv1.AdmissionRequest {
+func (v *Variables) getRequest() *admissionv1.AdmissionRequest {
 	if v.admissionRequest == nil {
 		v.admissionRequest = v.sources.request()
 	}
 	return v.admissionRequest
 }
 
-// celObject returns an object in CEL's form; null for none.
+// celObject returns an object converted for CEL, null for none.
 func celObject(name string, object runtime.Object) any {
 	if object == nil || reflect.ValueOf(object).IsNil() {
 		return nil
@@ -158,18 +156,18 @@ func celObject(name string, object runtime.Object) any {
 func celMap(name string, of any) any {
 	content, err := runtime.DefaultUnstructuredConverter.ToUnstructured(of)
 	if err != nil {
-		return unprepared(name, err)
+		return conversionError(name, err)
 	}
 	return content
 }
 
-func unprepared(name string, err error) any {
+func conversionError(name string, err error) any {
 	return types.WrapErr(fmt.Errorf("failed to prepare %s variable for evaluation: %w", name, err))
 }
 
-// boundAuthorizer asks the authorizer in the context of the evaluation.
-type boundAuthorizer struct{ v *Variables }
+// contextAuthorizer passes the context of the evaluation to the authorizer.
+type contextAuthorizer struct{ v *Variables }
 
-func (b boundAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+func (b contextAuthorizer) Authorize(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	return b.v.sources.authorizer.Authorize(b.v.ctx, a)
 }

@@ -150,7 +150,7 @@ func (v *validations) evaluate(ctx context.Context, in *invocation, matches func
 	var messages []string
 	var err error
 	if v.hasMessages {
-		messages, err = v.messages(ctx, run.Next(inputs))
+		messages, err = v.messages(ctx, run.Continue(inputs))
 	}
 	j := &judgement{decisions: make([]decision, len(results))}
 	for i, result := range results {

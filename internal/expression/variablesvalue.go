@@ -11,34 +11,35 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// variablesValue is the value of variables: an object with a field for each variable that an
-// expression may read, which is evaluated when it is read.
+// variablesValue is the value of variables: an object with a field for each variable that the
+// expression may read. A variable is evaluated when its field is read.
 //
 // Source: k8s.io/apiserver/pkg/cel/lazy.
 type variablesValue struct {
 	frame *frame
-	// values are those of the variables that have been read, by their index.
+	// values holds the values of the variables that have been read, by index.
 	values []ref.Val
 }
 
 var variablesType = types.NewTypeValue("kubernetes.variables",
 	traits.IndexerType|traits.FieldTesterType|traits.IterableType)
 
-func (v *variablesValue) all() []variableOf {
-	return v.frame.program.scope.variables[:v.frame.program.visible]
+// declared returns the variables that the expression may read.
+func (v *variablesValue) declared() []composedVariable {
+	return v.frame.program.scope.variables[:v.frame.program.visibleCount]
 }
 
 func (v *variablesValue) value(i int) ref.Val {
 	if v.values == nil {
-		v.values = make([]ref.Val, len(v.all()))
+		v.values = make([]ref.Val, len(v.declared()))
 	}
 	if v.values[i] == nil {
-		v.values[i] = v.frame.variable(&v.all()[i])
+		v.values[i] = v.frame.evaluateVariable(&v.declared()[i])
 	}
 	return v.values[i]
 }
 
-// Find returns a variable by its name.
+// Find returns the variable with a name.
 func (v *variablesValue) Find(key ref.Val) (ref.Val, bool) {
 	name, ok := key.(types.String)
 	if !ok {
@@ -48,15 +49,15 @@ func (v *variablesValue) Find(key ref.Val) (ref.Val, bool) {
 	if !ok {
 		return nil, false
 	}
-	for i := range v.all() {
-		if v.all()[i].name == unescaped {
+	for i := range v.declared() {
+		if v.declared()[i].name == unescaped {
 			return v.value(i), true
 		}
 	}
 	return nil, false
 }
 
-// Get returns a variable by its name, or an error.
+// Get returns the variable with a name, or an error.
 func (v *variablesValue) Get(key ref.Val) ref.Val {
 	if value, found := v.Find(key); found {
 		return value
@@ -64,7 +65,7 @@ func (v *variablesValue) Get(key ref.Val) ref.Val {
 	return types.ValOrErr(key, "no such key: %v", key)
 }
 
-// Contains tells whether there is a variable with a name. Like Find it evaluates it.
+// Contains reports whether there is a variable with a name. Like Find, it evaluates the variable.
 func (v *variablesValue) Contains(key ref.Val) ref.Val {
 	value, found := v.Find(key)
 	if value != nil && types.IsUnknownOrError(value) {
@@ -73,22 +74,22 @@ func (v *variablesValue) Contains(key ref.Val) ref.Val {
 	return types.Bool(found)
 }
 
-// Size is the number of variables.
-func (v *variablesValue) Size() ref.Val { return types.Int(len(v.all())) }
+// Size returns the number of variables.
+func (v *variablesValue) Size() ref.Val { return types.Int(len(v.declared())) }
 
-// Iterator walks the variables' values, as upstream's does, and not their names.
+// Iterator returns an iterator over the variables' values, as upstream's does, and not their names.
 func (v *variablesValue) Iterator() traits.Iterator {
-	values := make([]ref.Val, len(v.all()))
+	values := make([]ref.Val, len(v.declared()))
 	for i := range values {
 		values[i] = v.value(i)
 	}
 	return types.NewRefValList(types.DefaultTypeAdapter, values).Iterator()
 }
 
-// Type is that of an object with fields.
+// Type returns the type of an object with fields.
 func (v *variablesValue) Type() ref.Type { return variablesType }
 
-// Equal tells whether it is the same value, not whether its variables are equal.
+// Equal reports whether other is the same value. It doesn't compare the variables.
 func (v *variablesValue) Equal(other ref.Val) ref.Val {
 	others, ok := other.(*variablesValue)
 	if !ok {
@@ -97,7 +98,7 @@ func (v *variablesValue) Equal(other ref.Val) ref.Val {
 	return types.Bool(v == others)
 }
 
-// ConvertToType returns its type, or itself as what it is.
+// ConvertToType implements ref.Val. It converts to the own type and to type only.
 func (v *variablesValue) ConvertToType(t ref.Type) ref.Val {
 	switch t {
 	case variablesType:
@@ -108,10 +109,10 @@ func (v *variablesValue) ConvertToType(t ref.Type) ref.Val {
 	return types.NewErr("disallowed conversion from %q to %q", variablesType.TypeName(), t.TypeName())
 }
 
-// ConvertToNative fails: there is nothing else that it could be.
+// ConvertToNative always fails: there is no Go type for it.
 func (v *variablesValue) ConvertToNative(t reflect.Type) (any, error) {
 	return nil, fmt.Errorf("disallowed conversion from %q to %q", variablesType.TypeName(), t.Name())
 }
 
-// Value is not there.
+// Value returns an error: there is no Go value for it.
 func (v *variablesValue) Value() any { return types.NoSuchOverloadErr() }

@@ -9,9 +9,9 @@ import (
 	apiservercel "k8s.io/apiserver/pkg/cel"
 )
 
-// reading holds the functions that Kubernetes charges less for than what they read. Each returns
-// how many units that is.
-var reading = map[string]func(args []ref.Val) int{
+// readCosts holds the functions for which Kubernetes charges less than for reading their arguments.
+// Each returns the units for that.
+var readCosts = map[string]func(args []ref.Val) int{
 	"charAt": readText, "size": readText, "int": readText, "uint": readText, "double": readText, "bool": readText,
 	"timestamp": readText, "duration": readText,
 	"getScheme": readURL, "getHostname": readURL, "getHost": readURL, "getPort": readURL, "getEscapedPath": readURL,
@@ -23,17 +23,17 @@ var reading = map[string]func(args []ref.Val) int{
 	"sets.equivalent": comparePairs,
 }
 
-// dispatched holds the functions that Kubernetes charges only where their overload is known.
-var dispatched = map[string]func(args []ref.Val) int{
-	"bytes":  func(args []ref.Val) int { return sizeOf(args, 0) / bytesPerUnit },
-	"string": func(args []ref.Val) int { return sizeOf(args, 0) / bytesPerUnit },
+// dynamicCosts holds the functions for which Kubernetes charges only if it knows the overload.
+var dynamicCosts = map[string]func(args []ref.Val) int{
+	"bytes":  func(args []ref.Val) int { return argSize(args, 0) / bytesPerUnit },
+	"string": func(args []ref.Val) int { return argSize(args, 0) / bytesPerUnit },
 	"_<_":    readBoth, "_<=_": readBoth, "_>_": readBoth, "_>=_": readBoth,
 }
 
-func readBoth(args []ref.Val) int { return min(sizeOf(args, 0), sizeOf(args, 1)) / readPerUnit }
+func readBoth(args []ref.Val) int { return min(argSize(args, 0), argSize(args, 1)) / readPerUnit }
 
-// sizeOf returns the size of an argument that is a text or bytes.
-func sizeOf(args []ref.Val, i int) int {
+// argSize returns the size of an argument that is a text or bytes, 0 for others.
+func argSize(args []ref.Val, i int) int {
 	switch v := args[i].(type) {
 	case types.String:
 		return len(v)
@@ -43,7 +43,7 @@ func sizeOf(args []ref.Val, i int) int {
 	return 0
 }
 
-func readText(args []ref.Val) int { return len(textOf(args, 0)) / readPerUnit }
+func readText(args []ref.Val) int { return len(textArg(args, 0)) / readPerUnit }
 
 func readURL(args []ref.Val) int {
 	if u, ok := args[0].(apiservercel.URL); ok && u.URL != nil {
@@ -52,7 +52,8 @@ func readURL(args []ref.Val) int {
 	return 0
 }
 
-// readQuery counts a unit for each character of a query: two of them can be a key of the result.
+// readQuery counts a unit for each character of a query, because two characters can make a key of
+// the result.
 func readQuery(args []ref.Val) int {
 	if u, ok := args[0].(apiservercel.URL); ok && u.URL != nil {
 		return len(u.RawQuery)
@@ -60,7 +61,8 @@ func readQuery(args []ref.Val) int {
 	return 0
 }
 
-// readVersion counts the parts of a version that are compared. Quantities are short.
+// readVersion counts the parts of a version that are compared. It returns 0 for quantities, which
+// are short.
 func readVersion(args []ref.Val) int {
 	v, ok := args[0].(apiservercel.Semver)
 	if !ok {
@@ -73,8 +75,7 @@ func readVersion(args []ref.Val) int {
 	return n
 }
 
-// readValues counts all that is in a list. What Kubernetes charges goes through all of it as well,
-// once it has been done.
+// readValues counts everything in a list. Kubernetes charges for this too, but only afterwards.
 func readValues(args []ref.Val) int {
 	if _, ok := args[0].(traits.Lister); !ok {
 		return 0
@@ -82,15 +83,15 @@ func readValues(args []ref.Val) int {
 	return valueUnits(args[0])
 }
 
-// comparePairs counts all that is in lists of lists, maps or objects, once for each element that it
-// is compared with. Other pairs Kubernetes charges, once they have been compared.
+// comparePairs counts everything in lists of lists, maps or objects, once for each element that it
+// is compared with. Kubernetes charges for other pairs, after they have been compared.
 func comparePairs(args []ref.Val) int {
 	first, ok := args[0].(traits.Lister)
 	last, okay := args[len(args)-1].(traits.Lister)
 	if !ok || !okay {
 		return 0
 	}
-	n, m := length(first), length(last)
+	n, m := listLength(first), listLength(last)
 	if m > 0 && n > celconfig.PerCallLimit/m {
 		return celconfig.PerCallLimit + 1
 	}
@@ -104,18 +105,18 @@ func comparePairs(args []ref.Val) int {
 	return units * max(n, m)
 }
 
-// valueUnits returns how many values there are in a value, each counted as often as it is held, and
-// what it takes to read the texts. It is a little more than what can be paid for where it is more
-// than that.
+// valueUnits returns the number of values in a value, counting each as often as it occurs, plus the
+// units for reading their texts. If there are more than an expression can pay for, the result is
+// just above that.
 func valueUnits(v ref.Val) int {
 	left := maxBytes + elementBytes
 	return countValues(v, &left)
 }
 
-// countValues takes 16 bytes for each value from what is left.
+// countValues subtracts 16 bytes for each value from left and returns the number of values.
 func countValues(v ref.Val, left *int) int {
 	before := *left
-	takeSize(v, left)
+	subtractSize(v, left)
 	if *left == 0 {
 		return celconfig.PerCallLimit + 1
 	}

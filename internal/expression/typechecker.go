@@ -10,16 +10,16 @@ import (
 	"k8s.io/apiserver/pkg/cel/library"
 )
 
-// Typed checks the expressions of policies against the types of what they will see. It finds what
-// evaluation, to which object and params are of any type, would only find with an object at hand.
-// It is for one goroutine.
-type Typed struct{ *checker }
+// TypeChecker checks the expressions of a policy against the types of its objects. It finds errors
+// that evaluation finds only with an object at hand, because for evaluation object and params have
+// any type. It is for one goroutine.
+type TypeChecker struct{ *checker }
 
-// NewTyped returns a Typed for objects and params of these types; nil is any type. hasParams says
-// that params is declared. It takes some 50 ms.
+// NewTypeChecker returns a TypeChecker for objects and params of these types; nil is any type.
+// hasParams reports whether params is declared. It takes about 50 ms.
 //
 // Source: buildEnvSet in k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go.
-func NewTyped(object, params *apiservercel.DeclType, hasParams bool) (*Typed, error) {
+func NewTypeChecker(object, params *apiservercel.DeclType, hasParams bool) (*TypeChecker, error) {
 	request, namespace := requestType(), namespaceType()
 	c := &checker{variables: apiservercel.NewObjectType("kubernetes.variables", noFields)}
 	options := environment.VersionedOptions{
@@ -34,13 +34,13 @@ func NewTyped(object, params *apiservercel.DeclType, hasParams bool) (*Typed, er
 		DeclTypes: []*apiservercel.DeclType{namespace, request, c.variables},
 	}
 	declare := func(t *apiservercel.DeclType, variables ...string) {
-		of := cel.DynType
+		celType := cel.DynType
 		if t != nil {
-			of = t.CelType()
+			celType = t.CelType()
 			options.DeclTypes = append(options.DeclTypes, t)
 		}
 		for _, v := range variables {
-			options.EnvOptions = append(options.EnvOptions, cel.Variable(v, of))
+			options.EnvOptions = append(options.EnvOptions, cel.Variable(v, celType))
 		}
 	}
 	declare(object, objectVariable, oldObjectVariable)
@@ -52,18 +52,19 @@ func NewTyped(object, params *apiservercel.DeclType, hasParams bool) (*Typed, er
 		return nil, err
 	}
 	c.env = set.StoredExpressionsEnv()
-	return &Typed{c}, nil
+	return &TypeChecker{c}, nil
 }
 
-// Check returns what is wrong with each of a policy's expressions, a *TypeError or nil for nothing.
-// What is wrong with a variable is not told: whoever reads it reads something of any type.
-func (t *Typed) Check(variables []admissionregistrationv1.Variable, expressions ...string) []error {
+// Check returns an error for each of a policy's expressions: a *TypeError, or nil if there is
+// nothing wrong. Errors in variables are not reported: to the expressions that read it, such a
+// variable has any type.
+func (t *TypeChecker) Check(variables []admissionregistrationv1.Variable, expressions ...string) []error {
 	fields := map[string]*apiservercel.DeclField{}
 	t.variables.Fields = fields
 	defer func() { t.variables.Fields = noFields }()
 	for _, v := range variables {
-		of, _ := t.typeOf(v.Expression)
-		fields[v.Name] = apiservercel.NewDeclField(v.Name, declType(of), true, nil, nil)
+		result, _ := t.typeOf(v.Expression)
+		fields[v.Name] = apiservercel.NewDeclField(v.Name, declType(result), true, nil, nil)
 	}
 	wrong := make([]error, len(expressions))
 	for i, text := range expressions {
@@ -72,15 +73,14 @@ func (t *Typed) Check(variables []admissionregistrationv1.Variable, expressions 
 	return wrong
 }
 
-// TypeError is what is wrong with an expression.
+// TypeError says what is wrong with an expression.
 type TypeError struct {
-	// Issues are what is wrong, in order.
+	// Issues are the errors, in order.
 	Issues []TypeIssue
 	text   string
 }
 
-// TypeIssue is one thing that is wrong with an expression. Line counts from 1, Column, which is in
-// code points, from 0.
+// TypeIssue is one error in an expression. Line counts from 1. Column counts code points from 0.
 type TypeIssue struct {
 	Line, Column int
 	Message      string
@@ -89,8 +89,8 @@ type TypeIssue struct {
 // Error shows each issue below its line of the expression.
 func (e *TypeError) Error() string { return e.text }
 
-// typeOf returns what an expression evaluates to. The error is a *TypeError.
-func (t *Typed) typeOf(text string) (*cel.Type, error) {
+// typeOf returns the type of an expression's result. The error is a *TypeError.
+func (t *TypeChecker) typeOf(text string) (*cel.Type, error) {
 	ast, issues := t.env.Compile(text)
 	if issues != nil {
 		err := &TypeError{text: issues.String()}
