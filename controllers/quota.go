@@ -198,7 +198,7 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 				return nil, err
 			}
 		}
-		measured[pod], costs[i] = cost, cost.At(now)
+		measured[pod], costs[i] = cost, cost.CostAt(now)
 	}
 	c.measured[namespace] = measured
 	return costs, nil
@@ -212,7 +212,7 @@ func (c *quotaCounter) costs(ctx context.Context, namespace string, resource sch
 		return nil, err
 	}
 	var costs []*quota.Cost
-	meter := quota.Meter{Off: c.off, Others: live.At(ctx, c.client, revision)}
+	meter := quota.Meter{Off: c.off, Related: live.NewReader(ctx, c.client, revision)}
 	options := metav1.ListOptions{ResourceVersion: revision, ResourceVersionMatch: metav1.ResourceVersionMatchExact}
 	page := func(ctx context.Context, o metav1.ListOptions) (runtime.Object, error) {
 		if o.Continue != "" {

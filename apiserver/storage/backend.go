@@ -271,7 +271,7 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	versioner := storage.APIObjectVersioner{}
 	client := withOwnStream(conn.client, config.GroupResource)
 	// Quotas can't bound what is kept in another etcd cluster than they are.
-	if !quota.Ignored(config.GroupResource) && key(config.Transport) == b.main() {
+	if !quota.IsIgnored(config.GroupResource) && key(config.Transport) == b.main() {
 		client = b.ledger.AccountFor(client, config, resourcePrefix)
 	}
 	client = &kubernetes.Client{Client: client.Client, Kubernetes: ledger.Timely{Interface: client.Kubernetes}}

@@ -10,7 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// LimitedResource is a resource that may be consumed only where a quota limits its consumption.
+// LimitedResource is a resource that may be used only if a quota limits its use.
 //
 // Source: LimitedResource in
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/v1.
@@ -21,17 +21,17 @@ type LimitedResource struct {
 	// Resource is the resource the rule applies to, such as persistentvolumeclaims.
 	Resource string `json:"resource"`
 
-	// MatchContains are parts of the names of what is limited: where an object uses something whose
-	// name contains one of them, some quota must limit that name.
+	// MatchContains lists parts of names. If an object uses something whose name contains one of
+	// them, a quota must limit that name.
 	MatchContains []string `json:"matchContains,omitempty"`
 
-	// MatchScopes are scopes that are limited: where an object is in one of them, some quota must
-	// have the scope. As upstream, this holds for objects of any resource that can be in the scope.
+	// MatchScopes lists scopes. If an object is in one of them, a quota must have that scope. As
+	// upstream, this holds for objects of any resource that can be in the scope.
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
 }
 
-// Admit is Apply with enforcement: where the change may not be, it returns no quotas and the
-// reasons in Kubernetes' words, all of them, joined by "; ":
+// Admit is like Apply, but refuses a change that the quotas or limited resources don't allow. Then
+// the error holds all reasons in Kubernetes' words, joined by "; ":
 //
 //	failed quota: q: must specify cpu for: c1; memory for: c1,c2
 //	status unknown for quota: q, resources: pods
@@ -39,51 +39,52 @@ type LimitedResource struct {
 //	insufficient quota to match these scopes: [{PriorityClass In [cluster-services]}]
 //	exceeded quota: q, requested: pods=1, used: pods=2, limited: pods=2
 //
-// The error is a plain one; to wrap it into a Forbidden that names the object is the caller's.
-// Limits refuse only what increases: an update that uses less, or leaves a quota's scope, passes
-// however much is used, and so does a delete. A container that leaves out what a quota demands is
-// refused with any change that moves the pod's usage, as upstream refuses it with every resize.
-// Where usage that is to be compared is unknown nothing passes: see Known.
+// The caller wraps the error into a Forbidden that names the object.
 //
-// What the system reports by writing a status must not be refused. Use Apply for the subresource
-// status, as upstream does.
+// Limits refuse only increases. An update that uses less or leaves a quota's scope passes, however
+// much is used, and so does a delete. If a container lacks what a quota requires, any change that
+// moves the pod's usage is refused, as upstream refuses it with every resize. If usage that has to
+// be compared is unknown, the change is refused: see IsUsageKnown.
+//
+// A status that the system reports must not be refused. Use Apply for the subresource status, as
+// upstream does.
 //
 // Source: CheckRequest in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
 func (c Change) Admit(quotas []*corev1.ResourceQuota, limited []LimitedResource) ([]*corev1.ResourceQuota, error) {
 	if c.New == nil {
 		return c.Apply(quotas), nil
 	}
-	if !c.Moves() {
+	if !c.MovesUsage() {
 		return nil, nil
 	}
 	var (
 		moved                                []*corev1.ResourceQuota
 		failed, unknown, uncovered, exceeded []string
-		v                                    verdict
+		v                                    objections
 	)
 	for _, q := range quotas {
-		if c.New.in(q) != nil {
-			if missing := c.New.missing(q.Spec.Hard); missing != "" {
+		if c.New.scopedTo(q) != nil {
+			if missing := c.New.omissionMessage(q.Spec.Hard); missing != "" {
 				failed = append(failed, fmt.Sprintf("failed quota: %s: %s", q.Name, missing))
 			}
 		}
-		v = verdict{over: v.over[:0]}
-		m := c.move(q, &v)
-		if v.unknown {
-			unknown = append(unknown, fmt.Sprintf("status unknown for quota: %s, resources: %s", q.Name, c.counted(q)))
+		v = objections{exceeded: v.exceeded[:0]}
+		m := c.moveUsage(q, &v)
+		if v.isUnknown {
+			unknown = append(unknown, fmt.Sprintf("status unknown for quota: %s, resources: %s", q.Name, c.limitedNames(q)))
 		}
-		if len(v.over) > 0 {
-			exceeded = append(exceeded, tooMuch(q.Name, v.over))
+		if len(v.exceeded) > 0 {
+			exceeded = append(exceeded, exceededMessage(q.Name, v.exceeded))
 		}
 		if m != nil {
 			moved = append(moved, m)
 		}
 	}
-	if negative := c.New.negative(); negative != "" {
+	if negative := c.New.negativeNames(); negative != "" {
 		unknown = append(unknown, "quota usage is negative for resource(s): "+negative)
 	}
 	if len(limited) > 0 {
-		uncovered = c.uncovered(quotas, limited)
+		uncovered = c.uncoveredMessages(quotas, limited)
 	}
 	if reasons := slices.Concat(failed, unknown, uncovered, exceeded); len(reasons) > 0 {
 		return nil, errors.New(strings.Join(reasons, "; "))
@@ -91,8 +92,8 @@ func (c Change) Admit(quotas []*corev1.ResourceQuota, limited []LimitedResource)
 	return moved, nil
 }
 
-// tooMuch is the message about one quota's limits that a change exceeds.
-func tooMuch(name string, over []excess) string {
+// exceededMessage returns the message about the limits of one quota that a change exceeds.
+func exceededMessage(name string, over []excess) string {
 	slices.SortFunc(over, func(a, b excess) int { return strings.Compare(string(a.name), string(b.name)) })
 	list := func(amount func(*excess) *resource.Quantity) string {
 		parts := make([]string, len(over))
@@ -107,11 +108,11 @@ func tooMuch(name string, over []excess) string {
 		list(func(e *excess) *resource.Quantity { return &e.limit }))
 }
 
-// counted lists what q limits of the resource.
-func (c Change) counted(q *corev1.ResourceQuota) string {
+// limitedNames returns the names in q that objects of the change's resource can use.
+func (c Change) limitedNames(q *corev1.ResourceQuota) string {
 	var names []string
 	for name := range q.Spec.Hard {
-		if counts(c.Resource, name) {
+		if canUse(c.Resource, name) {
 			names = append(names, string(name))
 		}
 	}
@@ -119,8 +120,8 @@ func (c Change) counted(q *corev1.ResourceQuota) string {
 	return strings.Join(names, ",")
 }
 
-// negative lists what an object claims to use less than nothing of.
-func (c *Cost) negative() string {
+// negativeNames returns the names that the object claims to use a negative amount of.
+func (c *Cost) negativeNames() string {
 	var names []string
 	for i := range c.uses {
 		if c.uses[i].amount.Sign() < 0 {
@@ -131,9 +132,9 @@ func (c *Cost) negative() string {
 	return strings.Join(names, ",")
 }
 
-// uncovered are the messages about limited resources and scopes that no quota covers.
-func (c Change) uncovered(quotas []*corev1.ResourceQuota, limited []LimitedResource) []string {
-	if !c.consumes(quotas) {
+// uncoveredMessages returns the messages about limited resources and scopes that no quota covers.
+func (c Change) uncoveredMessages(quotas []*corev1.ResourceQuota, limited []LimitedResource) []string {
+	if !c.consumesMore(quotas) {
 		return nil
 	}
 	var messages []string
@@ -146,8 +147,8 @@ func (c Change) uncovered(quotas []*corev1.ResourceQuota, limited []LimitedResou
 	return messages
 }
 
-// consumes tells whether the change uses more than before in all, or begins to use a quota.
-func (c Change) consumes(quotas []*corev1.ResourceQuota) bool {
+// consumesMore reports whether the change uses more than before, or begins to use a quota.
+func (c Change) consumesMore(quotas []*corev1.ResourceQuota) bool {
 	for i := range c.New.uses {
 		u := &c.New.uses[i]
 		if d := difference(&u.amount, c.Old.amount(u.name)); d.Sign() > 0 {
@@ -155,21 +156,22 @@ func (c Change) consumes(quotas []*corev1.ResourceQuota) bool {
 		}
 	}
 	return slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool {
-		return c.New.in(q) != nil && c.Old.in(q) == nil && c.limitedBy(q)
+		return c.New.scopedTo(q) != nil && c.Old.scopedTo(q) == nil && c.isLimitedBy(q)
 	})
 }
 
-// limitedBy tells whether q limits anything that the resource's objects use.
-func (c Change) limitedBy(q *corev1.ResourceQuota) bool {
+// isLimitedBy reports whether q limits anything that objects of the change's resource can use.
+func (c Change) isLimitedBy(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
-		if counts(c.Resource, name) {
+		if canUse(c.Resource, name) {
 			return true
 		}
 	}
 	return false
 }
 
-// uncoveredNames are what the object uses, is limited, and is in no quota for the object: sorted.
+// uncoveredNames returns the sorted names that the object uses, that are limited, and that no quota
+// in whose scopes the object is limits.
 //
 // Source: limitedByDefault in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
 func (c Change) uncoveredNames(quotas []*corev1.ResourceQuota, limited []LimitedResource) []string {
@@ -182,7 +184,7 @@ func (c Change) uncoveredNames(quotas []*corev1.ResourceQuota, limited []Limited
 		for j := range c.New.uses {
 			u := &c.New.uses[j]
 			contains := func(part string) bool { return strings.Contains(string(u.name), part) }
-			if u.amount.Sign() > 0 && slices.ContainsFunc(l.MatchContains, contains) && !c.New.covered(u.name, quotas) {
+			if u.amount.Sign() > 0 && slices.ContainsFunc(l.MatchContains, contains) && !c.New.isCovered(u.name, quotas) {
 				names = append(names, string(u.name))
 			}
 		}
@@ -191,26 +193,27 @@ func (c Change) uncoveredNames(quotas []*corev1.ResourceQuota, limited []Limited
 	return slices.Compact(names)
 }
 
-func (c *Cost) covered(name corev1.ResourceName, quotas []*corev1.ResourceQuota) bool {
+// isCovered reports whether a quota in whose scopes the object is limits the name.
+func (c *Cost) isCovered(name corev1.ResourceName, quotas []*corev1.ResourceQuota) bool {
 	return slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool {
 		_, limited := q.Spec.Hard[name]
-		return limited && c.in(q) != nil
+		return limited && c.scopedTo(q) != nil
 	})
 }
 
-// uncoveredScopes are the limited scopes that the object is in and that are a scope of no quota, in
-// the order in which they are configured.
+// uncoveredScopes returns the limited scopes that the object is in and no quota has, in the order
+// of the configuration.
 //
 // Source: getMatchedLimitedScopes in
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go and UncoveredQuotaScopes in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. There as here the quota needs to have the
-// scope in a form that the object matches, but needs to limit nothing in particular.
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. As there, the quota must have the scope in
+// a form that matches the object, but needn't limit anything in particular.
 func (c Change) uncoveredScopes(quotas []*corev1.ResourceQuota,
 	limited []LimitedResource) []corev1.ScopedResourceSelectorRequirement {
 	var scopes []corev1.ScopedResourceSelectorRequirement
 	for i := range limited {
 		for _, s := range limited[i].MatchScopes {
-			if c.New.matches(s.ScopeName, s.Operator, s.Values) && !c.New.scopeCovered(s.ScopeName, quotas) {
+			if c.New.isInScope(s.ScopeName, s.Operator, s.Values) && !c.New.isScopeCovered(s.ScopeName, quotas) {
 				scopes = append(scopes, s)
 			}
 		}
@@ -218,14 +221,15 @@ func (c Change) uncoveredScopes(quotas []*corev1.ResourceQuota,
 	return scopes
 }
 
-func (c *Cost) scopeCovered(scope corev1.ResourceQuotaScope, quotas []*corev1.ResourceQuota) bool {
+// isScopeCovered reports whether a quota has the scope in a form that matches the object.
+func (c *Cost) isScopeCovered(scope corev1.ResourceQuotaScope, quotas []*corev1.ResourceQuota) bool {
 	return slices.ContainsFunc(quotas, func(q *corev1.ResourceQuota) bool {
-		if slices.Contains(q.Spec.Scopes, scope) && c.matches(scope, corev1.ScopeSelectorOpExists, nil) {
+		if slices.Contains(q.Spec.Scopes, scope) && c.isInScope(scope, corev1.ScopeSelectorOpExists, nil) {
 			return true
 		}
 		return q.Spec.ScopeSelector != nil && slices.ContainsFunc(q.Spec.ScopeSelector.MatchExpressions,
 			func(e corev1.ScopedResourceSelectorRequirement) bool {
-				return e.ScopeName == scope && c.matches(scope, e.Operator, e.Values)
+				return e.ScopeName == scope && c.isInScope(scope, e.Operator, e.Values)
 			})
 	})
 }

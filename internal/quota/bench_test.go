@@ -77,7 +77,7 @@ func BenchmarkMoves(b *testing.B) {
 	c := change(b, pods, largePod(), largePod())
 	b.ReportAllocs()
 	for b.Loop() {
-		if c.Moves() {
+		if c.MovesUsage() {
 			b.Fatal("moves")
 		}
 	}

@@ -6,24 +6,24 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Change is one write to an object: Old is its cost before, nil for a create, and New its cost
-// after, nil for a delete.
+// Change is one write to an object. Old is its cost before the write, nil for a create. New is its
+// cost after the write, nil for a delete.
 type Change struct {
 	Resource schema.GroupResource
 	Old, New *Cost
 }
 
-// Moves tells whether any quota's usage could be moved by the change, without looking at quotas: it
-// does not where the object uses as much as before and is in the same scopes. What doesn't move is
-// not refused either.
-func (c Change) Moves() bool {
+// MovesUsage reports whether the change could move the usage of any quota, without looking at
+// quotas. If the object uses as much as before and is in the same scopes, it doesn't, and is never
+// refused.
+func (c Change) MovesUsage() bool {
 	if c.Old == c.New {
 		return false
 	}
 	if c.Old == nil || c.New == nil {
 		return c.Old.usesAny() || c.New.usesAny()
 	}
-	if len(c.Old.uses) != len(c.New.uses) || !sameScopes(c.Old, c.New) {
+	if len(c.Old.uses) != len(c.New.uses) || !haveSameScopes(c.Old, c.New) {
 		return true
 	}
 	for i := range c.Old.uses {
@@ -35,48 +35,49 @@ func (c Change) Moves() bool {
 	return false
 }
 
+// usesAny reports whether c uses anything. c may be nil.
 func (c *Cost) usesAny() bool { return c != nil && len(c.uses) != 0 }
 
-// Apply returns, in their order, those of quotas whose usage the change moves: copies with
-// status.used moved on and status.hard equal to spec.hard. An object that leaves the scopes of one
-// quota for those of another moves from one to the other. Nothing is refused, and nothing becomes
-// less than zero.
+// Apply returns copies of the quotas whose usage the change moves, in the order of quotas, with
+// status.used updated and status.hard equal to spec.hard. If an object leaves the scopes of one
+// quota for those of another, its usage moves from one to the other. Nothing is refused, and no
+// usage becomes negative.
 //
-// A name that status.used doesn't have is unknown, and stays so: see Known. One that spec.hard
-// doesn't have is dropped.
+// If status.used lacks a name, its usage is unknown and stays so: see IsUsageKnown. A name that
+// spec.hard lacks is dropped.
 //
-// The copies share metadata, spec and, where it was right, status.hard with quotas. Use them to
-// write the status; to change more, make a deep copy.
+// The copies share metadata, spec and, if it was right, status.hard with quotas. They are for
+// writing the status. Before changing anything else, make a deep copy.
 func (c Change) Apply(quotas []*corev1.ResourceQuota) []*corev1.ResourceQuota {
-	if !c.Moves() {
+	if !c.MovesUsage() {
 		return nil
 	}
 	var moved []*corev1.ResourceQuota
 	for _, q := range quotas {
-		if m := c.move(q, nil); m != nil {
+		if m := c.moveUsage(q, nil); m != nil {
 			moved = append(moved, m)
 		}
 	}
 	return moved
 }
 
-// verdict is what a quota has against a change.
-type verdict struct {
-	over []excess
-	// unknown says that usage rises of what it isn't known how much is used of.
-	unknown bool
+// objections is what a quota has against a change.
+type objections struct {
+	exceeded []excess
+	// isUnknown reports whether the change uses more of something whose usage is unknown.
+	isUnknown bool
 }
 
-// excess is what a change asks for of a quota beyond its hard limit.
+// excess is what a change requests of a quota beyond its hard limit.
 type excess struct {
 	name                   corev1.ResourceName
 	requested, used, limit resource.Quantity
 }
 
-// move returns q with its usage moved on by the change, nil if it doesn't move. What q has against
-// it is added to v, unless that is nil.
-func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota {
-	before, after := c.Old.in(q), c.New.in(q)
+// moveUsage returns q with its usage updated, or nil if the usage doesn't change. It adds q's
+// objections to v, which may be nil.
+func (c Change) moveUsage(q *corev1.ResourceQuota, v *objections) *corev1.ResourceQuota {
+	before, after := c.Old.scopedTo(q), c.New.scopedTo(q)
 	if before == nil && after == nil {
 		return nil
 	}
@@ -94,30 +95,30 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 		was, known := q.Status.Used[name]
 		if !known {
 			if v != nil && sign > 0 {
-				v.unknown = true
+				v.isUnknown = true
 			}
 			continue
 		}
-		is := was.DeepCopy()
-		is.Add(delta)
-		// Cmp turns its receiver into a slower kind of number where the other is one, as limits
-		// like 100Ti are.
-		if v != nil && sign > 0 && limit.Cmp(is) < 0 {
-			v.over = append(v.over, excess{name: name, requested: delta, used: was, limit: limit})
+		now := was.DeepCopy()
+		now.Add(delta)
+		// Cmp converts its receiver to a slower kind of number if the argument is of that kind, as
+		// limits like 100Ti are.
+		if v != nil && sign > 0 && limit.Cmp(now) < 0 {
+			v.exceeded = append(v.exceeded, excess{name: name, requested: delta, used: was, limit: limit})
 		}
-		if is.Sign() < 0 {
-			is = resource.Quantity{Format: is.Format}
+		if now.Sign() < 0 {
+			now = resource.Quantity{Format: now.Format}
 		}
-		if was.Cmp(is) == 0 {
-			// It was zero and could not become less.
+		if was.Cmp(now) == 0 {
+			// It was zero and can't become negative.
 			continue
 		}
 		if used == nil {
 			used = knownUsage(q)
 		}
-		// remembers how it is written, which takes longer than all else about encoding it
-		_ = is.String()
-		used[name] = is
+		// String caches the text, which is the expensive part of encoding a quantity.
+		_ = now.String()
+		used[name] = now
 	}
 	if used == nil {
 		return nil
@@ -125,7 +126,7 @@ func (c Change) move(q *corev1.ResourceQuota, v *verdict) *corev1.ResourceQuota 
 	return withUsage(q, used)
 }
 
-// difference is plus-minus, where nil is zero. It may be changed by the caller.
+// difference returns plus-minus; nil is zero. The caller may change the result.
 func difference(plus, minus *resource.Quantity) resource.Quantity {
 	if plus == nil {
 		d := minus.DeepCopy()
@@ -139,7 +140,7 @@ func difference(plus, minus *resource.Quantity) resource.Quantity {
 	return d
 }
 
-// knownUsage is a copy of what q's status.used says of the names in spec.hard.
+// knownUsage returns a copy of q's status.used, restricted to the names in spec.hard.
 func knownUsage(q *corev1.ResourceQuota) corev1.ResourceList {
 	used := make(corev1.ResourceList, len(q.Spec.Hard))
 	for name, amount := range q.Status.Used {
@@ -150,7 +151,7 @@ func knownUsage(q *corev1.ResourceQuota) corev1.ResourceList {
 	return used
 }
 
-// withUsage is q with another status. What else it refers to is shared with q.
+// withUsage returns a copy of q with another status. Everything else is shared with q.
 func withUsage(q *corev1.ResourceQuota, used corev1.ResourceList) *corev1.ResourceQuota {
 	hard := q.Status.Hard
 	if !equalLists(hard, q.Spec.Hard) {

@@ -51,7 +51,7 @@ func TestApply(t *testing.T) {
 			if got := usage(c.Apply(quotas)); got != test.want {
 				t.Errorf("\n got %s\nwant %s", got, test.want)
 			}
-			if test.want != "" && !c.Moves() {
+			if test.want != "" && !c.MovesUsage() {
 				t.Error("says that it doesn't move")
 			}
 			for i := range quotas {
@@ -77,7 +77,7 @@ func TestApplyToStaleStatus(t *testing.T) {
 	if m.Name != "q" || m.ResourceVersion != "7" || m.Labels["a"] != "b" {
 		t.Errorf("metadata is lost: %v", m.ObjectMeta)
 	}
-	if Known(q) || Known(m) {
+	if IsUsageKnown(q) || IsUsageKnown(m) {
 		t.Error("usage of cpu is taken for known")
 	}
 
@@ -167,7 +167,7 @@ func TestMoves(t *testing.T) {
 		"attributes class":      {persistentVolumeClaims, class("a"), class("b"), true},
 		"same attributes class": {persistentVolumeClaims, class("a"), class("a"), false},
 	} {
-		if got := change(t, test.resource, test.old, test.new).Moves(); got != test.want {
+		if got := change(t, test.resource, test.old, test.new).MovesUsage(); got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
@@ -213,7 +213,7 @@ func TestTotal(t *testing.T) {
 			got := Total(test.q, slices.Values(test.costs))
 			wantList(t, "total", got, list(test.want))
 			test.q.Status.Used = got
-			if !Known(test.q) {
+			if !IsUsageKnown(test.q) {
 				t.Error("usage isn't known after it was computed")
 			}
 		})
@@ -233,7 +233,7 @@ func TestKnown(t *testing.T) {
 		{"pods=1", "pods=0", true}, {"pods=1", "", false}, {"pods=1,cpu=1", "pods=0", false},
 		{"pods=1", "pods=0,cpu=1", true}, {"", "", true},
 	} {
-		if got := Known(newQuota("q", test.hard, test.used)); got != test.want {
+		if got := IsUsageKnown(newQuota("q", test.hard, test.used)); got != test.want {
 			t.Errorf("hard %q, used %q: %t", test.hard, test.used, got)
 		}
 	}

@@ -12,41 +12,42 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Others are the objects that what a resource claim costs depends on. What isn't there is no error.
-type Others interface {
-	// ExtendedResource is the name of the extended resource that devices of a device class also are
-	// (spec.extendedResourceName), "" if there is none.
+// RelatedObjects returns the objects that the cost of a resource claim depends on. An object that
+// doesn't exist is no error.
+type RelatedObjects interface {
+	// ExtendedResource returns the name of the extended resource that the devices of a device class
+	// are as well (spec.extendedResourceName), "" if there is none.
 	//
 	// Source: ExtendedResourceCache in
 	// k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
 	ExtendedResource(deviceClass string) (string, error)
-	// Pod is a pod, nil if there is none.
+	// Pod returns a pod, nil if it doesn't exist.
 	Pod(namespace, name string) (*corev1.Pod, error)
-	// Claims are a namespace's resource claims.
+	// Claims returns a namespace's resource claims.
 	Claims(namespace string) ([]*resourcev1.ResourceClaim, error)
 }
 
-// Tied tells whether what an object of a resource costs depends on other objects, so that a Meter
-// needs Others to measure it.
-func Tied(resource schema.GroupResource, off Gates) bool {
+// DependsOnRelated reports whether the cost of an object of a resource depends on other objects, so
+// that a Meter needs RelatedObjects to measure it.
+func DependsOnRelated(resource schema.GroupResource, off Gates) bool {
 	return resource == resourceClaims && !off.has(DRAExtendedResource)
 }
 
-// claim measures a resource claim.
+// claimCost returns the cost of a resource claim.
 //
 // Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
-func (m Meter) claim(claim *resourcev1.ResourceClaim) (*Cost, error) {
+func (m Meter) claimCost(claim *resourcev1.ResourceClaim) (*Cost, error) {
 	if m.Off.has(DynamicResourceAllocation) {
-		return ofCounted(resourceClaims), nil
+		return countedCost(resourceClaims), nil
 	}
-	devices := devicesOf(claim)
+	devices := countDevices(claim)
 	c := &Cost{uses: make([]use, 0, 1+3*len(devices))}
-	c.count(countClaims, 1)
+	c.addCount(countClaims, 1)
 	for class, n := range devices {
-		c.count(corev1.ResourceName(class+deviceClassSuffix), n)
+		c.addCount(corev1.ResourceName(class+deviceClassSuffix), n)
 	}
 	if !m.Off.has(DRAExtendedResource) {
-		if err := m.useExtended(c, claim, devices); err != nil {
+		if err := m.addExtended(c, claim, devices); err != nil {
 			return nil, err
 		}
 	}
@@ -54,21 +55,21 @@ func (m Meter) claim(claim *resourcev1.ResourceClaim) (*Cost, error) {
 	return c, nil
 }
 
-// useExtended adds a claim's devices by the names of the extended resources that they are.
+// addExtended adds a claim's devices under the names of the extended resources that they are.
 //
 // Source: addExtendedResourceQuota in
 // k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
-func (m Meter) useExtended(c *Cost, claim *resourcev1.ResourceClaim, devices map[string]int64) error {
+func (m Meter) addExtended(c *Cost, claim *resourcev1.ResourceClaim, devices map[string]int64) error {
 	extended := map[corev1.ResourceName]int64{}
 	for class, n := range devices {
 		if class == "" {
 			continue
 		}
 		extended[corev1.ResourceName(requestsPrefix+deviceClassPrefix+class)] += n
-		if m.Others == nil {
+		if m.Related == nil {
 			continue
 		}
-		name, err := m.Others.ExtendedResource(class)
+		name, err := m.Related.ExtendedResource(class)
 		if err != nil {
 			return err
 		}
@@ -76,46 +77,46 @@ func (m Meter) useExtended(c *Cost, claim *resourcev1.ResourceClaim, devices map
 			extended[corev1.ResourceName(requestsPrefix+name)] += n
 		}
 	}
-	owner := podOf(claim)
+	owner := ownerPod(claim)
 	if owner == nil || len(extended) == 0 {
-		c.useDevices(extended, nil)
+		c.addDevices(extended, nil)
 		return nil
 	}
 	c.kin = owner.UID
-	pod, err := m.accounts(claim, owner)
+	pod, err := m.accountingPodCost(claim, owner)
 	if err != nil {
 		return err
 	}
-	c.useDevices(extended, pod)
+	c.addDevices(extended, pod)
 	return nil
 }
 
-// useDevices adds devices by extended resources' names, but for what the pod's requests account
-// for.
-func (c *Cost) useDevices(extended map[corev1.ResourceName]int64, pod *Cost) {
+// addDevices adds devices under the names of extended resources, less what the pod's requests
+// account for.
+func (c *Cost) addDevices(extended map[corev1.ResourceName]int64, pod *Cost) {
 	for name, n := range extended {
 		amount := *resource.NewQuantity(n, resource.DecimalSI)
 		if accounted := pod.amount(name); accounted != nil {
 			amount.Sub(*accounted)
 		}
 		if amount.Sign() > 0 {
-			c.use(name, amount)
+			c.addUse(name, amount)
 		}
 	}
 }
 
-// devicesOf are how many devices of each class a claim can get at most.
-func devicesOf(claim *resourcev1.ResourceClaim) map[string]int64 {
+// countDevices returns how many devices of each class a claim can get at most.
+func countDevices(claim *resourcev1.ResourceClaim) map[string]int64 {
 	devices := map[string]int64{}
 	for i := range claim.Spec.Devices.Requests {
 		request := &claim.Spec.Devices.Requests[i]
 		switch {
 		case len(request.FirstAvailable) > 0:
-			// Any of them may be chosen: of each class, the most that can come of it.
+			// Any of them may be chosen, so the largest number of each class counts.
 			most := map[string]int64{}
 			for j := range request.FirstAvailable {
 				sub := &request.FirstAvailable[j]
-				most[sub.DeviceClassName] = max(most[sub.DeviceClassName], requested(sub.AllocationMode, sub.Count))
+				most[sub.DeviceClassName] = max(most[sub.DeviceClassName], maxDevices(sub.AllocationMode, sub.Count))
 			}
 			for class, n := range most {
 				if n > 0 {
@@ -123,15 +124,14 @@ func devicesOf(claim *resourcev1.ResourceClaim) map[string]int64 {
 				}
 			}
 		case request.Exactly != nil:
-			devices[request.Exactly.DeviceClassName] += requested(request.Exactly.AllocationMode, request.Exactly.Count)
+			devices[request.Exactly.DeviceClassName] += maxDevices(request.Exactly.AllocationMode, request.Exactly.Count)
 		}
 	}
 	return devices
 }
 
-// requested is the number of devices that a request can get at most. A mode that is unknown counts
-// nothing.
-func requested(mode resourcev1.DeviceAllocationMode, count int64) int64 {
+// maxDevices returns how many devices a request can get at most, 0 for an unknown mode.
+func maxDevices(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	switch mode {
 	case resourcev1.DeviceAllocationModeExactCount:
 		return count
@@ -141,9 +141,9 @@ func requested(mode resourcev1.DeviceAllocationMode, count int64) int64 {
 	return 0
 }
 
-// podOf is the pod for whose extended resources the scheduler says to have made a claim, nil of
-// other claims.
-func podOf(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
+// ownerPod returns the pod for whose extended resources the scheduler made the claim, nil for other
+// claims.
+func ownerPod(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
 	if claim.Annotations[resourcev1.ExtendedResourceClaimAnnotation] != "true" {
 		return nil
 	}
@@ -154,25 +154,25 @@ func podOf(claim *resourcev1.ResourceClaim) *metav1.OwnerReference {
 	return owner
 }
 
-// PodOf is the UID of the pod for whose extended resources the scheduler says to have made a claim,
+// OwnerPodUID returns the UID of the pod for whose extended resources the scheduler made the claim,
 // "" for other claims.
-func PodOf(claim *resourcev1.ResourceClaim) types.UID {
-	if owner := podOf(claim); owner != nil {
+func OwnerPodUID(claim *resourcev1.ResourceClaim) types.UID {
+	if owner := ownerPod(claim); owner != nil {
 		return owner.UID
 	}
 	return ""
 }
 
-// accounts is the cost of the pod whose requests account for a claim's devices already, nil where
-// that isn't so: the pod isn't that one, names another claim or, while it names none, has an older
-// one.
+// accountingPodCost returns the cost of the owner pod if the pod's requests already account for the
+// claim's devices, else nil. They don't if the pod has been replaced, if it names another claim, or
+// if it names none and has an older one.
 //
 // Source: getVerifiedPodUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
-func (m Meter) accounts(claim *resourcev1.ResourceClaim, owner *metav1.OwnerReference) (*Cost, error) {
-	if m.Others == nil {
+func (m Meter) accountingPodCost(claim *resourcev1.ResourceClaim, owner *metav1.OwnerReference) (*Cost, error) {
+	if m.Related == nil {
 		return nil, nil
 	}
-	pod, err := m.Others.Pod(claim.Namespace, owner.Name)
+	pod, err := m.Related.Pod(claim.Namespace, owner.Name)
 	if err != nil || pod == nil || pod.UID != owner.UID {
 		return nil, err
 	}
@@ -180,31 +180,32 @@ func (m Meter) accounts(claim *resourcev1.ResourceClaim, owner *metav1.OwnerRefe
 		if status.ResourceClaimName != claim.Name {
 			return nil, nil
 		}
-		return m.pod(pod), nil
+		return m.podCost(pod), nil
 	}
-	all, err := m.Others.Claims(claim.Namespace)
+	all, err := m.Related.Claims(claim.Namespace)
 	if err != nil {
 		return nil, err
 	}
 	for _, other := range all {
-		if by := podOf(other); by != nil && by.UID == owner.UID && before(other, claim) {
+		if pod := ownerPod(other); pod != nil && pod.UID == owner.UID && isOlder(other, claim) {
 			return nil, nil
 		}
 	}
-	return m.pod(pod), nil
+	return m.podCost(pod), nil
 }
 
-// before tells whether a claim is older than another; of one second, names decide.
-func before(a, b *resourcev1.ResourceClaim) bool {
+// isOlder reports whether a claim is older than another. If both are of the same second, names
+// decide.
+func isOlder(a, b *resourcev1.ResourceClaim) bool {
 	if c := a.CreationTimestamp.Compare(b.CreationTimestamp.Time); c != 0 {
 		return c < 0
 	}
 	return a.Name < b.Name
 }
 
-// Kin is the pod that an object's extended resources are about: that of a pod which requests some,
-// and of a resource claim that the scheduler made for them. It is "" of all other objects. Where
-// two objects are kin, a write to one may change what the other costs.
+// Kin returns the UID of the pod whose extended resources the object is about. It is set for a pod
+// that requests some, and for a resource claim that the scheduler made for such a pod; else it is
+// "". Objects with the same Kin are kin: a write to one may change what the other costs.
 func (c *Cost) Kin() types.UID {
 	if c == nil {
 		return ""
@@ -212,40 +213,41 @@ func (c *Cost) Kin() types.UID {
 	return c.kin
 }
 
-// Certain is what c gives back for sure when its object goes. A claim that the scheduler made may
-// have been charged by extended resources' names, or may have been accounted for by a pod that has
-// gone since: that can't be seen in it, and takes a count. Of all other objects it is c.
-func (c *Cost) Certain() *Cost {
-	if c == nil || c.kind != counted || c.kin == "" {
+// CertainPart returns the part of c that is certainly given back when the object is deleted. A
+// claim that the scheduler made may have been charged under names of extended resources, or a pod
+// that is gone since may have accounted for it. The claim doesn't show which; it takes a count. For
+// all other objects CertainPart returns c.
+func (c *Cost) CertainPart() *Cost {
+	if c == nil || c.kind != otherKind || c.kin == "" {
 		return c
 	}
-	isSure := func(u use) bool { return !isExtendedForQuota(string(u.name)) }
-	if !slices.ContainsFunc(c.uses, func(u use) bool { return !isSure(u) }) {
+	isCertain := func(u use) bool { return !isExtendedQuotaName(string(u.name)) }
+	if !slices.ContainsFunc(c.uses, func(u use) bool { return !isCertain(u) }) {
 		return c
 	}
 	certain := *c
-	certain.uses, certain.less = nil, true
+	certain.uses, certain.isPartial = nil, true
 	for _, u := range c.uses {
-		if isSure(u) {
+		if isCertain(u) {
 			certain.uses = append(certain.uses, u)
 		}
 	}
 	return &certain
 }
 
-// Uncertain tells whether the write gives back less than its object may have been charged, so that
-// it takes a count to know; see Certain.
-func (c Change) Uncertain() bool { return c.Old != nil && c.Old.less }
+// IsUncertain reports whether the write gives back less than its object may have been charged, so
+// that the usage has to be counted again; see CertainPart.
+func (c Change) IsUncertain() bool { return c.Old != nil && c.Old.isPartial }
 
-// Unties tells whether the write may change what kin of its object cost. The claim that is named is
-// excepted, where it was the pod's first: it costs what it did when the pod begins to name it.
-func (c Change) Unties() (may bool, named string) {
+// AffectsKin reports whether the write may change what kin of its object cost. named is a claim
+// that the pod begins to name. If it was the pod's first, it costs the same as before.
+func (c Change) AffectsKin() (affects bool, named string) {
 	switch {
 	case c.Old.Kin() == "" && c.New.Kin() == "":
 		return false, ""
-	case c.Resource == resourceClaims || c.Moves():
+	case c.Resource == resourceClaims || c.MovesUsage():
 		// A new pod has no claims yet.
-		return c.Moves() && (c.Resource == resourceClaims || c.Old != nil), ""
+		return c.MovesUsage() && (c.Resource == resourceClaims || c.Old != nil), ""
 	case c.Old.claim != c.New.claim:
 		return true, c.New.claim
 	}

@@ -104,8 +104,8 @@ func TestExtendedResourceClaimUsage(t *testing.T) {
 				others = append(others, other)
 			}
 			c, err := Meter{
-				Now:    atNoon,
-				Others: &neighbours{classes: isGPU, pod: test.pod, claims: others},
+				Now:     atNoon,
+				Related: &neighbours{classes: isGPU, pod: test.pod, claims: others},
 			}.CostOf(resourceClaims, claim)
 			if err != nil {
 				t.Fatal(err)
@@ -122,7 +122,7 @@ func TestExtendedResourceClaimUsage(t *testing.T) {
 // Where two classes of a claim are the same extended resource, devices of both count. (Upstream's
 // Usage takes one of the two at random.)
 func TestClaimOfTwoClassesThatAreOneResource(t *testing.T) {
-	c, err := Meter{Others: &neighbours{classes: map[string]string{"a": "example.com/gpu", "b": "example.com/gpu"}}}.
+	c, err := Meter{Related: &neighbours{classes: map[string]string{"a": "example.com/gpu", "b": "example.com/gpu"}}}.
 		CostOf(resourceClaims, newClaim(exactly("a", 2), exactly("b", 3)))
 	if err != nil {
 		t.Fatal(err)
@@ -135,7 +135,7 @@ func TestClaimOfTwoClassesThatAreOneResource(t *testing.T) {
 // What can't be read is an error, and nothing that isn't needed is read.
 func TestClaimWithoutOthers(t *testing.T) {
 	lost := errors.New("lost")
-	meter := Meter{Others: &neighbours{err: lost}}
+	meter := Meter{Related: &neighbours{err: lost}}
 	if c, err := meter.CostOf(resourceClaims, newClaim(exactly("gpu", 1))); c != nil || !errors.Is(err, lost) {
 		t.Errorf("got %v, %v", c, err)
 	}
@@ -199,7 +199,7 @@ func TestGates(t *testing.T) {
 			"count/resourceclaims.resource.k8s.io", "1", "1"},
 	} {
 		for off, want := range map[Gates]string{0: test.with, test.off: test.closed} {
-			meter := Meter{Now: atNoon, Off: off, Others: &neighbours{classes: isGPU}}
+			meter := Meter{Now: atNoon, Off: off, Related: &neighbours{classes: isGPU}}
 			c, err := test.on(meter)
 			if err != nil {
 				t.Fatal(err)
@@ -232,13 +232,13 @@ func TestGatesOfScopesAndDemands(t *testing.T) {
 		ofPod, _ := meter.CostOf(pods, whole)
 		ofClaim, _ := meter.CostOf(persistentVolumeClaims, classed)
 		on := off == 0
-		if got := ofPod.matches(corev1.ResourceQuotaScopeBestEffort, "", nil); got != !on {
+		if got := ofPod.isInScope(corev1.ResourceQuotaScopeBestEffort, "", nil); got != !on {
 			t.Errorf("off %b: best effort: %t", off, got)
 		}
-		if got := ofPod.missing(list("requests.cpu=1")); (got == "") != on {
+		if got := ofPod.omissionMessage(list("requests.cpu=1")); (got == "") != on {
 			t.Errorf("off %b: missing: %q", off, got)
 		}
-		if got := ofClaim.matches(corev1.ResourceQuotaScopeVolumeAttributesClass, corev1.ScopeSelectorOpExists,
+		if got := ofClaim.isInScope(corev1.ResourceQuotaScopeVolumeAttributesClass, corev1.ScopeSelectorOpExists,
 			nil); got != on {
 			t.Errorf("off %b: of a volume attributes class: %t", off, got)
 		}
@@ -268,13 +268,13 @@ func TestUnties(t *testing.T) {
 	over := newPod(with(box("c", gpu, "")), is("foo"), inPhase(corev1.PodFailed))
 	plain := newPod(with(box("c", "cpu=1", "")), is(""))
 	orphan := cost(t, resourceClaims, made)
-	if c := orphan.Certain(); len(c.uses) != 2 || !(Change{Old: c}).Uncertain() {
+	if c := orphan.CertainPart(); len(c.uses) != 2 || !(Change{Old: c}).IsUncertain() {
 		t.Errorf("certain of a claim without its pod: %v", c.Usage())
 	}
-	if c := cost(t, resourceClaims, own); c.Certain() != c {
+	if c := cost(t, resourceClaims, own); c.CertainPart() != c {
 		t.Error("a claim that nobody made isn't certain")
 	}
-	if c := cost(t, pods, running); c.Certain() != c {
+	if c := cost(t, pods, running); c.CertainPart() != c {
 		t.Error("a pod isn't certain")
 	}
 	for name, test := range map[string]struct {
@@ -293,7 +293,7 @@ func TestUnties(t *testing.T) {
 		"a made claim's status":    {Change{resourceClaims, orphan, cost(t, resourceClaims, made)}, false, ""},
 		"a claim that nobody made": {Change{resourceClaims, nil, cost(t, resourceClaims, own)}, false, ""},
 	} {
-		if may, named := test.change.Unties(); may != test.may || named != test.named {
+		if may, named := test.change.AffectsKin(); may != test.may || named != test.named {
 			t.Errorf("%s: %t, except %q", name, may, named)
 		}
 	}

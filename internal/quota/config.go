@@ -12,8 +12,7 @@ import (
 	"gatehouse.dev/internal/configfile"
 )
 
-// configKinds are the kinds and versions of the plugin's configuration. They don't differ in their
-// fields.
+// configKinds holds the kinds and versions of the plugin's configuration. All have the same fields.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
 var configKinds = []configfile.Meta{
@@ -29,8 +28,9 @@ type configuration struct {
 
 // LoadConfig reads the plugin's configuration, as YAML or JSON: a ResourceQuotaConfiguration of
 // apiserver.config.k8s.io/v1, or a Configuration of resourcequota.admission.k8s.io/v1beta1 or
-// v1alpha1. Nil limits nothing. Reading is strict, and scopes are checked as those of a
-// ResourceQuota are: upstream stops to enforce the whole configuration where one makes no sense.
+// v1alpha1. A nil config limits nothing. An unknown field is an error. Scopes are checked like
+// those of a ResourceQuota. Upstream doesn't check them, and if one is invalid it stops enforcing
+// the whole configuration.
 func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 	if config == nil {
 		return nil, nil
@@ -40,7 +40,7 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 		return nil, err
 	}
 	var meta configfile.Meta
-	// What can't be read leniently is told that it must be one of the kinds.
+	// If this fails, meta is empty, and the error below says what it must be.
 	_ = configfile.Lenient(document, &meta)
 	if !slices.Contains(configKinds, meta) {
 		var kinds []string
@@ -64,7 +64,7 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 	return content.LimitedResources, nil
 }
 
-// validate checks what upstream does, and the scopes as the API checks a scopeSelector.
+// validate checks what upstream checks, and the scopes as the API checks a scopeSelector.
 //
 // Source: ValidateConfiguration in
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation, and
@@ -86,7 +86,7 @@ func validateScope(s *corev1.ScopedResourceSelectorRequirement, path *field.Path
 	case corev1.ResourceQuotaScopeTerminating, corev1.ResourceQuotaScopeNotTerminating,
 		corev1.ResourceQuotaScopeBestEffort,
 		corev1.ResourceQuotaScopeNotBestEffort, corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
-		// Upstream doesn't look at the operator of these, so it may be left out.
+		// Upstream ignores the operator of these, so it may be omitted.
 		if s.Operator != corev1.ScopeSelectorOpExists && s.Operator != "" {
 			all = append(all, field.Invalid(path.Child("operator"), s.Operator,
 				fmt.Sprintf("must be 'Exists' for scope %s", s.ScopeName)))

@@ -12,54 +12,54 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Cost is what one object uses of everything a quota can limit, and what of the object scopes and
-// limited resources depend on. It doesn't change any more and may be used concurrently.
+// Cost is how much one object uses of everything a quota can limit, with the properties that scopes
+// and limited resources depend on. It doesn't change and is safe for concurrent use.
 type Cost struct {
-	// uses has each name once, in an order that follows from the names alone.
+	// uses holds each name once, in an order that depends on the names only.
 	uses []use
 
-	// kind says which scopes the object can be in.
+	// kind determines the scopes that the object can be in.
 	kind kind
 
-	// Scopes of pods.
+	// The scopes of a pod.
 	terminating, bestEffort, crossNamespace bool
 	priorityClass                           string
-	// Scope of persistent volume claims: each class once, sorted.
+	// The scope of a persistent volume claim: each class once, sorted.
 	attributesClasses []string
 
-	// unstated are a pod's containers that leave a request or limit out that some quota may
-	// require.
-	unstated []unstated
+	// omissions are the containers of a pod that lack a request or limit that a quota may require.
+	omissions []omission
 
-	// When a pod's grace period ends, or has ended before it was measured.
+	// expires is when a pod's grace period ends, expired when it ended if that was before the
+	// measurement.
 	expires, expired time.Time
 
-	// kin is what ties a pod with extended resources and the claims made for them; see Kin. claim
-	// is the claim that such a pod names.
+	// kin connects a pod with extended resources and the claims made for it; see Kin. claim is the
+	// claim that such a pod names.
 	kin   types.UID
 	claim string
-	// less says that the object uses more than is here; see Certain.
-	less bool
+	// isPartial reports whether the object uses more than uses holds; see CertainPart.
+	isPartial bool
 }
 
-// use is an amount of what quotas know by a name.
+// use is an amount of one name.
 type use struct {
 	name   corev1.ResourceName
 	amount resource.Quantity
 }
 
-// kind is what tells objects apart in matters other than numbers.
+// kind is the kind of an object, as far as scopes depend on it.
 type kind uint8
 
 const (
-	// A counted object is in no scope.
-	counted kind = iota
-	aPod
-	aVolumeClaim
+	// An otherKind object is in no scope.
+	otherKind kind = iota
+	podKind
+	volumeClaimKind
 )
 
-// Usage is what the object uses, by the names quotas have for it. The list is a new one at each
-// call.
+// Usage returns how much the object uses, by the names that quotas have for it. The list is a new
+// one for each call.
 func (c *Cost) Usage() corev1.ResourceList {
 	if c == nil {
 		return corev1.ResourceList{}
@@ -71,39 +71,39 @@ func (c *Cost) Usage() corev1.ResourceList {
 	return usage
 }
 
-// Expires is when the object ceases to use anything but its place in count/pods though nobody
-// writes it: the end of the grace period of a pod that is being deleted. It is zero where that
-// doesn't happen, or has happened.
-func (c *Cost) Expires() time.Time {
+// ExpiresAt returns when the object, without a write, stops using anything except its place in
+// count/pods: at the end of the grace period of a pod that is being deleted. It is zero if that
+// doesn't happen or has happened.
+func (c *Cost) ExpiresAt() time.Time {
 	if c == nil {
 		return time.Time{}
 	}
 	return c.expires
 }
 
-// Expired is when the object ceased to use anything but its place in count/pods though nobody wrote
-// it. It is zero where that hasn't happened. What a quota shows may still have it, or not; see
-// Total.
-func (c *Cost) Expired() time.Time {
+// ExpiredAt returns when the object, without a write, stopped using anything except its place in
+// count/pods. It is zero if that hasn't happened. The usage in a quota may or may not include such
+// an object; see Total.
+func (c *Cost) ExpiredAt() time.Time {
 	if c == nil {
 		return time.Time{}
 	}
 	return c.expired
 }
 
-// At is what c is at that time, as far as it changes without a write: see Expires.
-func (c *Cost) At(now time.Time) *Cost {
-	if c.Expires().IsZero() || !now.After(c.expires) {
+// CostAt returns the cost at a time, given that c changes without a write at ExpiresAt.
+func (c *Cost) CostAt(now time.Time) *Cost {
+	if c.ExpiresAt().IsZero() || !now.After(c.expires) {
 		return c
 	}
-	late := *c
-	late.uses = nil
-	late.count(countPods, 1)
-	late.expires, late.expired = time.Time{}, c.expires
-	return &late
+	expired := *c
+	expired.uses = nil
+	expired.addCount(countPods, 1)
+	expired.expires, expired.expired = time.Time{}, c.expires
+	return &expired
 }
 
-// amount is how much c uses of name, nil if that isn't among what it uses. c may be nil.
+// amount returns how much c uses of a name, nil if it uses none. c may be nil.
 func (c *Cost) amount(name corev1.ResourceName) *resource.Quantity {
 	if c == nil {
 		return nil
@@ -116,31 +116,31 @@ func (c *Cost) amount(name corev1.ResourceName) *resource.Quantity {
 	return nil
 }
 
-func (c *Cost) use(name corev1.ResourceName, amount resource.Quantity) {
+func (c *Cost) addUse(name corev1.ResourceName, amount resource.Quantity) {
 	c.uses = append(c.uses, use{name: name, amount: amount})
 }
 
-func (c *Cost) count(name corev1.ResourceName, n int64) {
-	c.use(name, *resource.NewQuantity(n, resource.DecimalSI))
+func (c *Cost) addCount(name corev1.ResourceName, n int64) {
+	c.addUse(name, *resource.NewQuantity(n, resource.DecimalSI))
 }
 
-// Meter measures objects with knowledge that isn't in the object. The zero Meter knows the time and
-// nothing else.
+// Meter measures objects, with what isn't in the object. The zero Meter has the time only.
 type Meter struct {
-	// Now is time.Now if nil. What is compared must be measured at one time; see Total.
+	// Now returns the time; nil is time.Now. Objects whose costs are compared must be measured at
+	// one time; see Total.
 	Now func() time.Time
 
-	// Off are the feature gates that are off.
+	// Off holds the feature gates that are off.
 	Off Gates
 
-	// Others are the objects that resource claims' costs depend on. If nil, there are none: no
-	// device class is an extended resource by a name of its own, and every claim counts in full.
-	Others Others
+	// Related returns the objects that the costs of resource claims depend on. If nil, there are
+	// none: no device class names an extended resource, and every claim counts in full.
+	Related RelatedObjects
 }
 
-// Weighed tells whether what an object of this resource costs depends on what is in it, so that an
-// update may change it. Objects of all other resources are merely counted.
-func Weighed(resource schema.GroupResource) bool {
+// DependsOnContent reports whether the cost of an object of this resource depends on its content,
+// so that an update may change it. Objects of all other resources are merely counted.
+func DependsOnContent(resource schema.GroupResource) bool {
 	switch resource {
 	case pods, services, persistentVolumeClaims, resourceClaims:
 		return true
@@ -148,8 +148,8 @@ func Weighed(resource schema.GroupResource) bool {
 	return false
 }
 
-// NewObject is an empty object of the type that CostOf wants for a resource that is weighed, nil
-// for all others.
+// NewObject returns an empty object of the type that CostOf requires if the cost depends on the
+// content, else nil.
 func NewObject(resource schema.GroupResource) runtime.Object {
 	switch resource {
 	case pods:
@@ -164,39 +164,40 @@ func NewObject(resource schema.GroupResource) runtime.Object {
 	return nil
 }
 
-// CostOf measures with the zero Meter.
+// CostOf returns the cost of an object by the zero Meter.
 func CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
 	return Meter{}.CostOf(resource, object)
 }
 
-// CostOf measures an object of a resource. Where that is weighed the object must be of the type of
-// NewObject. Of all others only their existence counts: the object isn't looked at, and may be
+// CostOf returns the cost of an object of a resource. If the cost depends on the content, the
+// object must be of the type of NewObject. Otherwise only its existence counts, and it may be
 // anything but nil.
 //
-// Subresources don't have a cost; a write to one is a change of the object's. What m.Others fails
-// with is returned.
+// Subresources have no cost; a write to one is a change of the object. An error of m.Related is
+// returned.
 func (m Meter) CostOf(resource schema.GroupResource, object runtime.Object) (*Cost, error) {
 	if object == nil {
 		return nil, fmt.Errorf("%s: object to measure must not be nil", resource)
 	}
 	switch resource {
 	case pods:
-		return measure(resource, object, sure(m.pod))
+		return measure(resource, object, withoutError(m.podCost))
 	case services:
-		return measure(resource, object, sure(ofService))
+		return measure(resource, object, withoutError(serviceCost))
 	case persistentVolumeClaims:
-		return measure(resource, object, sure(m.volumeClaim))
+		return measure(resource, object, withoutError(m.volumeClaimCost))
 	case resourceClaims:
-		return measure(resource, object, m.claim)
+		return measure(resource, object, m.claimCost)
 	}
-	return ofCounted(resource), nil
+	return countedCost(resource), nil
 }
 
-// sure is a way to measure that needs nothing but the object.
-func sure[T any](cost func(*T) *Cost) func(*T) (*Cost, error) {
+// withoutError adapts a function that doesn't fail.
+func withoutError[T any](cost func(*T) *Cost) func(*T) (*Cost, error) {
 	return func(object *T) (*Cost, error) { return cost(object), nil }
 }
 
+// measure calls cost if the object is of type T.
 func measure[T any](resource schema.GroupResource, object runtime.Object, cost func(*T) (*Cost, error)) (*Cost,
 	error) {
 	typed, ok := any(object).(*T)
@@ -209,16 +210,16 @@ func measure[T any](resource schema.GroupResource, object runtime.Object, cost f
 	return cost(typed)
 }
 
-// ofCounted is the cost of an object that costs its existence only.
-func ofCounted(resource schema.GroupResource) *Cost {
-	if ignored[resource] {
+// countedCost returns the cost of an object that is merely counted.
+func countedCost(resource schema.GroupResource) *Cost {
+	if ignoredResources[resource] {
 		return &Cost{}
 	}
 	alias, aliased := legacyCounts[resource]
 	c := &Cost{uses: make([]use, 0, 2)}
-	c.count(countName(resource), 1)
+	c.addCount(countName(resource), 1)
 	if aliased {
-		c.count(alias, 1)
+		c.addCount(alias, 1)
 	}
 	return c
 }

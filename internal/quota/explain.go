@@ -8,19 +8,19 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Explain says in words what the change means to a quota in the state it was decided on, and
-// whether the quota is against it: what is used, what the change asks for or gives back, and the
-// limit, of all that the change moves.
+// Explain says in words what the change means for a quota as it was when the change was decided,
+// and reports whether the quota refuses it. For each name that the change moves, it gives the
+// usage, the limit, and what the change requests or gives back.
 //
 //	pods: 3 of 5 used, 1 requested
 //	requests.cpu: 900m of 1 used, 200m requested, which is too much
 //
-// It is empty where the quota isn't concerned.
+// It returns "" if the change doesn't concern the quota.
 func (c Change) Explain(q *corev1.ResourceQuota) (words string, refused bool) {
-	if c.New != nil && !c.Moves() {
+	if c.New != nil && !c.MovesUsage() {
 		return "", false
 	}
-	before, after := c.Old.in(q), c.New.in(q)
+	before, after := c.Old.scopedTo(q), c.New.scopedTo(q)
 	var parts []string
 	for name, limit := range q.Spec.Hard {
 		minus, plus := before.amount(name), after.amount(name)
@@ -45,17 +45,17 @@ func (c Change) Explain(q *corev1.ResourceQuota) (words string, refused bool) {
 			continue
 		}
 		part := fmt.Sprintf("%s: %s of %s used, %s", name, used.String(), limit.String(), moves)
-		is := used.DeepCopy()
-		is.Add(delta)
-		if sign > 0 && limit.Cmp(is) < 0 {
+		now := used.DeepCopy()
+		now.Add(delta)
+		if sign > 0 && limit.Cmp(now) < 0 {
 			refused = true
 			part += ", which is too much"
 		}
 		parts = append(parts, part)
 	}
 	slices.Sort(parts)
-	if c.New.in(q) != nil {
-		if missing := c.New.missing(q.Spec.Hard); missing != "" {
+	if c.New.scopedTo(q) != nil {
+		if missing := c.New.omissionMessage(q.Spec.Hard); missing != "" {
 			refused = true
 			parts = append(parts, missing)
 		}

@@ -2,20 +2,20 @@ package quota
 
 import "k8s.io/component-base/featuregate"
 
-// Gates is a set of those of Kubernetes' feature gates that what objects cost depends on.
+// Gates is a set of the feature gates of Kubernetes that costs depend on.
 //
-// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core, wherever it asks for a gate.
+// Source: the uses of feature gates in k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
 type Gates uint8
 
 const (
-	// PodLevelResources: requests and limits of a pod as a whole count, and spare its containers
-	// theirs.
+	// PodLevelResources: requests and limits of a pod as a whole count, and its containers needn't
+	// have any.
 	PodLevelResources Gates = 1 << iota
-	// InPlacePodVerticalScaling: what a pod's status says its containers have counts, too.
+	// InPlacePodVerticalScaling: the resources in the containers' statuses count, too.
 	InPlacePodVerticalScaling
-	// VolumeAttributesClass: persistent volume claims are in the scope of that name.
+	// VolumeAttributesClass: persistent volume claims can be in the scope of that name.
 	VolumeAttributesClass
-	// RecoverVolumeExpansionFailure: what is allocated counts where less is requested now.
+	// RecoverVolumeExpansionFailure: the allocated storage counts if less is requested.
 	RecoverVolumeExpansionFailure
 	// DynamicResourceAllocation: resource claims count by their devices, and not only as objects.
 	DynamicResourceAllocation
@@ -32,7 +32,7 @@ var gates = map[Gates]featuregate.Feature{
 	DRAExtendedResource:           "DRAExtendedResource",
 }
 
-// GatesOff are those that are off. enabled must know them all.
+// GatesOff returns the gates that are off. enabled must know all of them.
 func GatesOff(enabled func(featuregate.Feature) bool) Gates {
 	var off Gates
 	for gate, name := range gates {

@@ -35,7 +35,7 @@ func show(l corev1.ResourceList) string {
 	for name, amount := range l {
 		over = append(over, excess{name: name, requested: amount})
 	}
-	text := tooMuch("", over)
+	text := exceededMessage("", over)
 	text = strings.TrimPrefix(text, "exceeded quota: , requested: ")
 	text, _, _ = strings.Cut(text, ", used:")
 	return text

@@ -9,7 +9,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Names of what quotas count. The ones that have a constant in k8s.io/api are not repeated.
+// Names of what quotas count, except those that have a constant in k8s.io/api.
 const (
 	countPrefix = "count/"
 
@@ -18,12 +18,13 @@ const (
 	countPVCs     corev1.ResourceName = "count/persistentvolumeclaims"
 	countClaims   corev1.ResourceName = "count/resourceclaims.resource.k8s.io"
 
-	// What a storage class's claims use is named <class> and one of these.
+	// The names of what the claims of a storage class use are <class> and one of these suffixes.
 	classStorageSuffix = ".storageclass.storage.k8s.io/" + string(corev1.ResourceRequestsStorage)
 	classClaimsSuffix  = ".storageclass.storage.k8s.io/" + string(corev1.ResourcePersistentVolumeClaims)
-	// What a device class's claims use is named <class> and this.
+	// The name of what the claims of a device class use is <class> and this suffix.
 	deviceClassSuffix = corev1.ResourceClaimsPerClass
-	// The extended resource that every device class is has the name of this and <class>.
+	// The name of the extended resource that every device class is consists of this prefix and
+	// <class>.
 	deviceClassPrefix = resourcev1.ResourceDeviceClassPrefix
 
 	requestsPrefix = corev1.DefaultResourceRequestsPrefix
@@ -36,7 +37,7 @@ var (
 	resourceClaims         = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceclaims"}
 )
 
-// legacyCounts are the resources that had a name for their number before count/ was one for all.
+// legacyCounts holds the resources whose number had a name before count/ was introduced for all.
 //
 // Source: legacyObjectCountAliases in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go.
 var legacyCounts = map[schema.GroupResource]corev1.ResourceName{
@@ -46,8 +47,8 @@ var legacyCounts = map[schema.GroupResource]corev1.ResourceName{
 	{Resource: "secrets"}:                corev1.ResourceSecrets,
 }
 
-// counters are the resources behind the names that are fixed; the others follow from a name's form.
-var counters = map[corev1.ResourceName]schema.GroupResource{
+// resourcesByName holds the resources that fixed names count. For other names, see appendResources.
+var resourcesByName = map[corev1.ResourceName]schema.GroupResource{
 	corev1.ResourcePods:                     pods,
 	corev1.ResourceCPU:                      pods,
 	corev1.ResourceMemory:                   pods,
@@ -72,10 +73,11 @@ var counters = map[corev1.ResourceName]schema.GroupResource{
 	corev1.ResourceSecrets:                {Resource: "secrets"},
 }
 
-// ignored are the resources that quotas don't count: those that are never stored, and events.
+// ignoredResources holds the resources that quotas don't count: events, and everything that is
+// never stored.
 //
 // Source: ignoredResources in k8s.io/kubernetes/pkg/quota/v1/install/registry.go.
-var ignored = map[schema.GroupResource]bool{
+var ignoredResources = map[schema.GroupResource]bool{
 	{Resource: "bindings"}:                                                 true,
 	{Resource: "componentstatuses"}:                                        true,
 	{Group: "authentication.k8s.io", Resource: "tokenreviews"}:             true,
@@ -88,19 +90,18 @@ var ignored = map[schema.GroupResource]bool{
 	{Group: "events.k8s.io", Resource: "events"}: true,
 }
 
-// Ignored tells whether quotas pay no attention to a resource: those that are never stored, and
-// events. Its objects cost nothing.
-func Ignored(resource schema.GroupResource) bool { return ignored[resource] }
+// IsIgnored reports whether quotas don't count a resource, so that its objects cost nothing.
+func IsIgnored(resource schema.GroupResource) bool { return ignoredResources[resource] }
 
-// Resources are the resources whose objects count for names in q.Spec.Hard, sorted. Nothing else
-// needs to be listed to compute q's usage.
+// Resources returns the sorted resources whose objects count for names in q.Spec.Hard. Only these
+// need to be listed to compute q's usage.
 //
 // Extended resources are counted by pods, and by resource claims for devices of a class that is
 // that extended resource.
 func Resources(q *corev1.ResourceQuota) []schema.GroupResource {
 	var all []schema.GroupResource
 	for name := range q.Spec.Hard {
-		all = appendCounted(all, name)
+		all = appendResources(all, name)
 	}
 	slices.SortFunc(all, func(a, b schema.GroupResource) int {
 		if c := strings.Compare(a.Group, b.Group); c != 0 {
@@ -111,18 +112,18 @@ func Resources(q *corev1.ResourceQuota) []schema.GroupResource {
 	return slices.Compact(all)
 }
 
-// appendCounted appends the resources whose objects can use what a quota calls name: mostly one,
-// none for a name that nothing counts, two for extended resources.
+// appendResources appends the resources whose objects can use a name: usually one, none for a name
+// that nothing counts, two for an extended resource.
 //
 // Source: the evaluators' MatchingResources, k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
-func appendCounted(to []schema.GroupResource, name corev1.ResourceName) []schema.GroupResource {
-	if resource, ok := counters[name]; ok {
+func appendResources(to []schema.GroupResource, name corev1.ResourceName) []schema.GroupResource {
+	if resource, ok := resourcesByName[name]; ok {
 		return append(to, resource)
 	}
 	n := string(name)
 	if counted, ok := strings.CutPrefix(n, countPrefix); ok {
 		resource := schema.ParseGroupResource(counted)
-		if resource.Resource == "" || ignored[resource] {
+		if resource.Resource == "" || ignoredResources[resource] {
 			return to
 		}
 		return append(to, resource)
@@ -131,7 +132,7 @@ func appendCounted(to []schema.GroupResource, name corev1.ResourceName) []schema
 		strings.HasPrefix(n, corev1.ResourceRequestsHugePagesPrefix) {
 		return append(to, pods)
 	}
-	if isExtendedForQuota(n) {
+	if isExtendedQuotaName(n) {
 		to = append(to, pods, resourceClaims)
 	}
 	switch {
@@ -143,13 +144,13 @@ func appendCounted(to []schema.GroupResource, name corev1.ResourceName) []schema
 	return to
 }
 
-// counts tells whether objects of a resource can use what a quota calls name.
-func counts(resource schema.GroupResource, name corev1.ResourceName) bool {
-	var room [3]schema.GroupResource
-	return slices.Contains(appendCounted(room[:0], name), resource)
+// canUse reports whether objects of a resource can use a name.
+func canUse(resource schema.GroupResource, name corev1.ResourceName) bool {
+	var buffer [3]schema.GroupResource
+	return slices.Contains(appendResources(buffer[:0], name), resource)
 }
 
-// countName is the name of the number of a resource's objects.
+// countName returns the name under which the objects of a resource are counted.
 func countName(resource schema.GroupResource) corev1.ResourceName {
 	if resource.Group == "" {
 		return corev1.ResourceName(countPrefix + resource.Resource)
@@ -157,26 +158,27 @@ func countName(resource schema.GroupResource) corev1.ResourceName {
 	return corev1.ResourceName(countPrefix + resource.Resource + "." + resource.Group)
 }
 
-// isExtendedForQuota tells whether a quota's name is that of requests of an extended resource.
+// isExtendedQuotaName reports whether a name in a quota means requests of an extended resource.
 //
 // Source: isExtendedResourceNameForQuota in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func isExtendedForQuota(name string) bool {
+func isExtendedQuotaName(name string) bool {
 	return strings.HasPrefix(name, requestsPrefix) &&
-		(!isNative(name) || strings.HasPrefix(name, requestsPrefix+deviceClassPrefix))
+		(!isNativeName(name) || strings.HasPrefix(name, requestsPrefix+deviceClassPrefix))
 }
 
-// isExtended tells whether a name in a container's requests is one of an extended resource, that of
-// a device class included. That the name is well-formed is the API's to check.
+// isExtendedResource reports whether a name in a container's requests is that of an extended
+// resource, including that of a device class. The API checks whether it is well-formed.
 //
 // Source: IsDRAExtendedResourceName in k8s.io/kubernetes/pkg/scheduler/util/utils.go.
-func isExtended(name string) bool {
+func isExtendedResource(name string) bool {
 	return strings.HasPrefix(name, deviceClassPrefix) ||
-		!isNative(name) && !strings.HasPrefix(name, requestsPrefix)
+		!isNativeName(name) && !strings.HasPrefix(name, requestsPrefix)
 }
 
-// isNative tells whether a name is Kubernetes' own: without a domain, or with one of kubernetes.io.
+// isNativeName reports whether a name is Kubernetes' own: without a domain, or with one of
+// kubernetes.io.
 //
 // Source: IsNativeResource in k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
-func isNative(name string) bool {
+func isNativeName(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
 }

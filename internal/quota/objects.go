@@ -8,17 +8,17 @@ import (
 	storagehelpers "k8s.io/component-helpers/storage/volume"
 )
 
-// ofService measures a service.
+// serviceCost returns the cost of a service.
 //
 // Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go.
-func ofService(service *corev1.Service) *Cost {
+func serviceCost(service *corev1.Service) *Cost {
 	var nodePorts, loadBalancers int64
 	switch service.Spec.Type {
 	case corev1.ServiceTypeNodePort:
 		nodePorts = int64(len(service.Spec.Ports))
 	case corev1.ServiceTypeLoadBalancer:
 		loadBalancers = 1
-		// Ports are allocated after admission, so it is the intent that counts.
+		// Ports are allocated after admission, so the number of intended ports counts.
 		if allocate := service.Spec.AllocateLoadBalancerNodePorts; allocate == nil || *allocate {
 			nodePorts = int64(len(service.Spec.Ports))
 			break
@@ -30,39 +30,40 @@ func ofService(service *corev1.Service) *Cost {
 		}
 	}
 	c := &Cost{uses: make([]use, 0, 4)}
-	c.count(countServices, 1)
-	c.count(corev1.ResourceServices, 1)
-	c.count(corev1.ResourceServicesLoadBalancers, loadBalancers)
-	c.count(corev1.ResourceServicesNodePorts, nodePorts)
+	c.addCount(countServices, 1)
+	c.addCount(corev1.ResourceServices, 1)
+	c.addCount(corev1.ResourceServicesLoadBalancers, loadBalancers)
+	c.addCount(corev1.ResourceServicesNodePorts, nodePorts)
 	return c
 }
 
-// volumeClaim measures a persistent volume claim.
+// volumeClaimCost returns the cost of a persistent volume claim.
 //
 // Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
-func (m Meter) volumeClaim(claim *corev1.PersistentVolumeClaim) *Cost {
+func (m Meter) volumeClaimCost(claim *corev1.PersistentVolumeClaim) *Cost {
 	c := &Cost{uses: make([]use, 0, 5)}
 	if !m.Off.has(VolumeAttributesClass) {
-		c.kind, c.attributesClasses = aVolumeClaim, attributesClasses(claim)
+		c.kind, c.attributesClasses = volumeClaimKind, attributesClasses(claim)
 	}
-	c.count(countPVCs, 1)
-	c.count(corev1.ResourcePersistentVolumeClaims, 1)
+	c.addCount(countPVCs, 1)
+	c.addCount(corev1.ResourcePersistentVolumeClaims, 1)
 	class := storagehelpers.GetPersistentVolumeClaimClass(claim)
 	if class != "" {
-		c.count(corev1.ResourceName(class+classClaimsSuffix), 1)
+		c.addCount(corev1.ResourceName(class+classClaimsSuffix), 1)
 	}
-	if storage, ok := m.storage(claim); ok {
-		c.use(corev1.ResourceRequestsStorage, storage)
+	if storage, ok := m.requestedStorage(claim); ok {
+		c.addUse(corev1.ResourceRequestsStorage, storage)
 		if class != "" {
-			c.use(corev1.ResourceName(class+classStorageSuffix), storage)
+			c.addUse(corev1.ResourceName(class+classStorageSuffix), storage)
 		}
 	}
 	return c
 }
 
-// storage is the storage that a claim requests or, where an expansion was begun and then
-// requested smaller, what is allocated. It is in whole bytes, as a quota's status must be.
-func (m Meter) storage(claim *corev1.PersistentVolumeClaim) (resource.Quantity, bool) {
+// requestedStorage returns the storage that a claim requests. If an expansion was begun and a
+// smaller size requested afterwards, it returns the allocated storage. The result is in whole
+// bytes, as a quota's status must be.
+func (m Meter) requestedStorage(claim *corev1.PersistentVolumeClaim) (resource.Quantity, bool) {
 	requested, ok := claim.Spec.Resources.Requests[corev1.ResourceStorage]
 	if !ok {
 		return resource.Quantity{}, false
@@ -85,7 +86,7 @@ func wholeBytes(amount resource.Quantity) resource.Quantity {
 	return rounded
 }
 
-// attributesClasses are the volume attributes classes that a claim has, is to have or is changing
+// attributesClasses returns the volume attributes classes that a claim has, requests or is changing
 // to.
 //
 // Source: getReferencedVolumeAttributesClassNames in

@@ -190,8 +190,8 @@ func TestCounted(t *testing.T) {
 			(*metav1.PartialObjectMetadata)(nil), &corev1.ConfigMap{}} {
 			wantList(t, resource.String(), cost(t, resource, object).Usage(), list(want))
 		}
-		if Ignored(resource) != (want == "") {
-			t.Errorf("Ignored(%s) is %t", resource, Ignored(resource))
+		if IsIgnored(resource) != (want == "") {
+			t.Errorf("Ignored(%s) is %t", resource, IsIgnored(resource))
 		}
 	}
 }

@@ -12,18 +12,18 @@ import (
 	"gatehouse.dev/internal/seconds"
 )
 
-// pod measures a pod.
+// podCost returns the cost of a pod.
 //
 // Source: PodUsageFunc and podMatchesScopeFunc in
 // k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func (m Meter) pod(pod *corev1.Pod) *Cost {
+func (m Meter) podCost(pod *corev1.Pod) *Cost {
 	c := &Cost{
-		kind:           aPod,
+		kind:           podKind,
 		terminating:    pod.Spec.ActiveDeadlineSeconds != nil && *pod.Spec.ActiveDeadlineSeconds >= 0,
 		bestEffort:     m.isBestEffort(pod),
 		crossNamespace: usesOtherNamespaces(pod.Spec.Affinity),
 		priorityClass:  pod.Spec.PriorityClassName,
-		unstated:       m.unstatedBy(pod),
+		omissions:      m.findOmissions(pod),
 	}
 	if requestsExtended(pod) {
 		c.kin = pod.UID
@@ -31,27 +31,27 @@ func (m Meter) pod(pod *corev1.Pod) *Cost {
 			c.claim = status.ResourceClaimName
 		}
 	}
-	ended, end := m.ended(pod)
+	ended, end := m.hasEnded(pod)
 	if ended {
 		c.expired = end
-		// What is stored is counted, what doesn't run any more uses nothing.
+		// A pod that has ended is still stored, so it counts as an object.
 		c.uses = make([]use, 0, 1)
-		c.count(countPods, 1)
+		c.addCount(countPods, 1)
 		return c
 	}
 	c.expires = end
 	s := sumsPool.Get().(*sums)
 	defer sumsPool.Put(s)
-	s.of(pod, m.Off)
+	s.compute(pod, m.Off)
 	c.uses = make([]use, 0, 2+2*len(s.requests)+len(s.limits))
-	c.count(countPods, 1)
-	c.count(corev1.ResourcePods, 1)
-	c.usePod(s.requests, s.limits)
+	c.addCount(countPods, 1)
+	c.addCount(corev1.ResourcePods, 1)
+	c.addPod(s.requests, s.limits)
 	return c
 }
 
-// sums are requests and limits of a whole pod. They are used again for the next pod: their maps are
-// most of what it takes to measure one.
+// sums holds the requests and limits of a pod. It is reused for later pods, because its maps are
+// the most expensive part of measuring one.
 type sums struct{ requests, limits corev1.ResourceList }
 
 var sumsPool = sync.Pool{New: func() any {
@@ -59,11 +59,12 @@ var sumsPool = sync.Pool{New: func() any {
 		limits: corev1.ResourceList{}}
 }}
 
-// of sets s to what the pod's containers, sidecars, init containers and overhead add up to, or the
-// pod states for itself, including what a resize is about to free or has not got yet.
-func (s *sums) of(pod *corev1.Pod, off Gates) {
+// compute sets s to the resources of a pod: the total of its containers, sidecars, init containers
+// and overhead, or what the pod requests as a whole. It includes resources that a resize is about
+// to free or has not received yet.
+func (s *sums) compute(pod *corev1.Pod, off Gates) {
 	options := resourcehelper.PodResourcesOptions{
-		// Without resources in the status there is nothing to see there, and the look isn't free.
+		// Without resources in the status there is nothing to read, and reading it isn't free.
 		UseStatusResources: !off.has(InPlacePodVerticalScaling) && (anyResources(pod.Status.ContainerStatuses) ||
 			anyResources(pod.Status.InitContainerStatuses)),
 		SkipPodLevelResources: off.has(PodLevelResources),
@@ -83,7 +84,7 @@ func anyResources(statuses []corev1.ContainerStatus) bool {
 	return false
 }
 
-// podNames are quotas' names for what pods request and limit most.
+// podNames holds the names under which quotas count the common resources of pods.
 var podNames = [...]struct{ resource, plain, requests, limits corev1.ResourceName }{
 	{corev1.ResourceCPU, corev1.ResourceCPU, corev1.ResourceRequestsCPU, corev1.ResourceLimitsCPU},
 	{corev1.ResourceMemory, corev1.ResourceMemory, corev1.ResourceRequestsMemory, corev1.ResourceLimitsMemory},
@@ -91,12 +92,12 @@ var podNames = [...]struct{ resource, plain, requests, limits corev1.ResourceNam
 		corev1.ResourceLimitsEphemeralStorage},
 }
 
-// requestsExtended tells whether a container of a pod requests an extended resource.
+// requestsExtended reports whether a container of a pod requests an extended resource.
 func requestsExtended(pod *corev1.Pod) bool {
 	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
 			for name := range containers[i].Resources.Requests {
-				if isExtended(string(name)) {
+				if isExtendedResource(string(name)) {
 					return true
 				}
 			}
@@ -105,46 +106,46 @@ func requestsExtended(pod *corev1.Pod) bool {
 	return false
 }
 
-// usePod adds a pod's requests and limits by the names that quotas have for them.
+// addPod adds a pod's requests and limits under the names that quotas have for them.
 //
 // Source: podComputeUsageHelper in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func (c *Cost) usePod(requests, limits corev1.ResourceList) {
-	usual := 0
+func (c *Cost) addPod(requests, limits corev1.ResourceList) {
+	common := 0
 	for i := range podNames {
 		names := &podNames[i]
 		if amount, ok := requests[names.resource]; ok {
-			usual++
-			c.use(names.plain, amount)
-			c.use(names.requests, amount)
+			common++
+			c.addUse(names.plain, amount)
+			c.addUse(names.requests, amount)
 		}
 		if amount, ok := limits[names.resource]; ok {
-			c.use(names.limits, amount)
+			c.addUse(names.limits, amount)
 		}
 	}
-	if len(requests) == usual {
+	if len(requests) == common {
 		return
 	}
 	fixed := len(c.uses)
 	for name, amount := range requests {
 		switch n := string(name); {
 		case strings.HasPrefix(n, corev1.ResourceHugePagesPrefix):
-			c.use(name, amount)
-			c.use(requestsPrefix+name, amount)
-		case isExtended(n):
-			// Of an extended resource there is only the requests. name: it can't be overcommitted.
-			c.use(requestsPrefix+name, amount)
+			c.addUse(name, amount)
+			c.addUse(requestsPrefix+name, amount)
+		case isExtendedResource(n):
+			// Extended resources can't be overcommitted, so there is a name for requests only.
+			c.addUse(requestsPrefix+name, amount)
 		}
 	}
 	slices.SortFunc(c.uses[fixed:], func(a, b use) int { return strings.Compare(string(a.name), string(b.name)) })
 }
 
-// ended tells whether a pod runs no more, as far as quotas are concerned. The time is when it is
-// taken, or was taken, for ended though it may be stuck on a node that is lost. (Upstream computes
-// it with an overflow where the grace period is longer than 292 years, and takes the pod for ended
-// at once.)
+// hasEnded reports whether, for quotas, a pod no longer runs. A pod whose grace period is over
+// counts as ended, even if it is stuck on a lost node; end is when the period ends or ended.
+// (Upstream's computation overflows if the grace period is longer than 292 years, and the pod
+// counts as ended at once.)
 //
 // Source: QuotaV1Pod in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
+func (m Meter) hasEnded(pod *corev1.Pod) (ended bool, end time.Time) {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true, time.Time{}
 	}
@@ -152,8 +153,7 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 		return false, time.Time{}
 	}
 	if *pod.DeletionGracePeriodSeconds > seconds.Most {
-		// The API has computed the time of the deletion from it, with an overflow: that says
-		// nothing.
+		// The API computes the time of the deletion from this, and has overflowed.
 		return false, time.Time{}
 	}
 	now := time.Now
@@ -164,7 +164,7 @@ func (m Meter) ended(pod *corev1.Pod) (ended bool, end time.Time) {
 	return now().After(end), end
 }
 
-// isBestEffort tells whether a pod is of the QoS class BestEffort: nothing in it requests or limits
+// isBestEffort reports whether a pod has the QoS class BestEffort: nothing in it requests or limits
 // CPU or memory.
 //
 // Source: GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go.
@@ -189,45 +189,45 @@ func (m Meter) isBestEffort(pod *corev1.Pod) bool {
 }
 
 func wantsCompute(r *corev1.ResourceRequirements) bool {
-	return positive(r.Requests, corev1.ResourceCPU) || positive(r.Requests, corev1.ResourceMemory) ||
-		positive(r.Limits, corev1.ResourceCPU) || positive(r.Limits, corev1.ResourceMemory)
+	return isPositive(r.Requests, corev1.ResourceCPU) || isPositive(r.Requests, corev1.ResourceMemory) ||
+		isPositive(r.Limits, corev1.ResourceCPU) || isPositive(r.Limits, corev1.ResourceMemory)
 }
 
-func positive(list corev1.ResourceList, name corev1.ResourceName) bool {
+func isPositive(list corev1.ResourceList, name corev1.ResourceName) bool {
 	amount, ok := list[name]
 	return ok && amount.Sign() > 0
 }
 
-// usesOtherNamespaces tells whether an affinity looks at pods in other namespaces.
+// usesOtherNamespaces reports whether an affinity refers to pods in other namespaces.
 //
 // Source: usesCrossNamespacePodAffinity in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
 func usesOtherNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {
 		return false
 	}
-	if a := affinity.PodAffinity; a != nil && anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution,
+	if a := affinity.PodAffinity; a != nil && anyCrossNamespace(a.RequiredDuringSchedulingIgnoredDuringExecution,
 		a.PreferredDuringSchedulingIgnoredDuringExecution) {
 		return true
 	}
 	a := affinity.PodAntiAffinity
 	return a != nil &&
-		anyCrosses(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+		anyCrossNamespace(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
 }
 
-func anyCrosses(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) bool {
+func anyCrossNamespace(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) bool {
 	for i := range required {
-		if crosses(&required[i]) {
+		if isCrossNamespace(&required[i]) {
 			return true
 		}
 	}
 	for i := range preferred {
-		if crosses(&preferred[i].PodAffinityTerm) {
+		if isCrossNamespace(&preferred[i].PodAffinityTerm) {
 			return true
 		}
 	}
 	return false
 }
 
-func crosses(term *corev1.PodAffinityTerm) bool {
+func isCrossNamespace(term *corev1.PodAffinityTerm) bool {
 	return len(term.Namespaces) != 0 || term.NamespaceSelector != nil
 }

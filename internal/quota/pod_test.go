@@ -194,8 +194,8 @@ func TestPodUsageIsApart(t *testing.T) {
 func TestExpires(t *testing.T) {
 	pod := newPod(with(box("c", "cpu=1", "")), deleted(noon, 30))
 	c := cost(t, pods, pod)
-	if want := noon.Add(30 * time.Second); !c.Expires().Equal(want) {
-		t.Errorf("expires at %s, want %s", c.Expires(), want)
+	if want := noon.Add(30 * time.Second); !c.ExpiresAt().Equal(want) {
+		t.Errorf("expires at %s, want %s", c.ExpiresAt(), want)
 	}
 	at := func(now time.Time) *Cost {
 		c, err := Meter{Now: func() time.Time { return now }}.CostOf(pods, pod)
@@ -204,21 +204,21 @@ func TestExpires(t *testing.T) {
 		}
 		return c
 	}
-	if got := len(at(c.Expires()).uses); got == 1 {
+	if got := len(at(c.ExpiresAt()).uses); got == 1 {
 		t.Error("expired too early")
 	}
-	late := at(c.Expires().Add(1))
+	late := at(c.ExpiresAt().Add(1))
 	wantList(t, "usage after", late.Usage(), list("count/pods=1"))
-	if !late.Expires().IsZero() {
-		t.Errorf("expires again at %s", late.Expires())
+	if !late.ExpiresAt().IsZero() {
+		t.Errorf("expires again at %s", late.ExpiresAt())
 	}
-	if want := c.Expires(); !late.Expired().Equal(want) || !c.Expired().IsZero() {
-		t.Errorf("expired at %s, want %s; before, at %s", late.Expired(), want, c.Expired())
+	if want := c.ExpiresAt(); !late.ExpiredAt().Equal(want) || !c.ExpiredAt().IsZero() {
+		t.Errorf("expired at %s, want %s; before, at %s", late.ExpiredAt(), want, c.ExpiredAt())
 	}
-	if got := c.At(c.Expires()); got != c {
+	if got := c.CostAt(c.ExpiresAt()); got != c {
 		t.Errorf("is something else before it expires: %v", got)
 	}
-	if got := c.At(c.Expires().Add(1)); !reflect.DeepEqual(got, late) {
+	if got := c.CostAt(c.ExpiresAt().Add(1)); !reflect.DeepEqual(got, late) {
 		t.Errorf("becomes %v, want %v", got, late)
 	}
 	for name, pod := range map[string]*corev1.Pod{
@@ -231,19 +231,19 @@ func TestExpires(t *testing.T) {
 		"in twice that":     newPod(deleted(noon.Add(overflowing(18_446_744_078)), 18_446_744_078)),
 		"at the end of all": newPod(deleted(noon, math.MaxInt64)),
 	} {
-		if c := cost(t, pods, pod); !c.Expires().IsZero() || c.At(noon.Add(time.Hour)) != c {
-			t.Errorf("%s: expires at %s", name, c.Expires())
+		if c := cost(t, pods, pod); !c.ExpiresAt().IsZero() || c.CostAt(noon.Add(time.Hour)) != c {
+			t.Errorf("%s: expires at %s", name, c.ExpiresAt())
 		}
 	}
 	for _, grace := range []int64{10_000_000_000, 9_223_372_037, 18_446_744_078, math.MaxInt64} {
 		pod := newPod(with(box("c", "cpu=1", "")), deleted(noon.Add(overflowing(grace)), grace))
 		wantList(t, "usage", cost(t, pods, pod).Usage(), list("count/pods=1,pods=1,cpu=1,requests.cpu=1"))
 	}
-	if c, err := CostOf(pods, pod); err != nil || (time.Now().Before(c.Expires()) != (len(c.uses) > 1)) {
+	if c, err := CostOf(pods, pod); err != nil || (time.Now().Before(c.ExpiresAt()) != (len(c.uses) > 1)) {
 		t.Errorf("without a clock: %v, %v", c, err)
 	}
 	var none *Cost
-	if !none.Expires().IsZero() || !none.Expired().IsZero() || none.At(noon) != nil || len(none.Usage()) != 0 {
+	if !none.ExpiresAt().IsZero() || !none.ExpiredAt().IsZero() || none.CostAt(noon) != nil || len(none.Usage()) != 0 {
 		t.Error("no cost uses something")
 	}
 }
@@ -287,7 +287,7 @@ func TestMissing(t *testing.T) {
 		"zero is stated": {newPod(with(box("c", "cpu=0", ""))), "cpu=1,requests.cpu=1", ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := cost(t, pods, test.pod).missing(list(test.hard)); got != test.want {
+			if got := cost(t, pods, test.pod).omissionMessage(list(test.hard)); got != test.want {
 				t.Errorf("\n got %q\nwant %q", got, test.want)
 			}
 		})

@@ -203,7 +203,7 @@ func TestApplyAddsUp(t *testing.T) {
 			before := slices.Clone(w.quotas)
 			c, moved, _ := w.write(func(c Change) ([]*corev1.ResourceQuota, error) { return c.Apply(w.quotas), nil })
 			w.wantTotals(t, when)
-			if len(moved) > 0 && !c.Moves() {
+			if len(moved) > 0 && !c.MovesUsage() {
 				t.Fatalf("%s: moved quotas without moving", when)
 			}
 			for i, q := range w.quotas {
@@ -270,7 +270,7 @@ func (w *world) wouldExceed(c Change) (over string, unstated bool) {
 		for _, o := range w.objects {
 			cost := w.cost(o)
 			// One object that is as the old one leaves: which of them makes no difference to sums.
-			if !left && c.Old != nil && sameScopes(cost, c.Old) && equalLists(cost.Usage(), c.Old.Usage()) {
+			if !left && c.Old != nil && haveSameScopes(cost, c.Old) && equalLists(cost.Usage(), c.Old.Usage()) {
 				left = true
 				continue
 			}
@@ -280,7 +280,7 @@ func (w *world) wouldExceed(c Change) (over string, unstated bool) {
 		}
 	}
 	for _, q := range w.quotas {
-		if c.New != nil && c.Moves() && c.New.in(q) != nil && c.New.missing(q.Spec.Hard) != "" {
+		if c.New != nil && c.MovesUsage() && c.New.scopedTo(q) != nil && c.New.omissionMessage(q.Spec.Hard) != "" {
 			unstated = true
 		}
 		was, is := Total(q, w.costs()), Total(q, after)

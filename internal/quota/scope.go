@@ -6,15 +6,15 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// in is c where the object is in all of q's scopes, else nil. c may be nil.
+// scopedTo returns c if the object is in all of q's scopes, else nil. c may be nil.
 //
 // Source: Matches in k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go.
-func (c *Cost) in(q *corev1.ResourceQuota) *Cost {
+func (c *Cost) scopedTo(q *corev1.ResourceQuota) *Cost {
 	if c == nil {
 		return nil
 	}
 	for _, scope := range q.Spec.Scopes {
-		if !c.matches(scope, corev1.ScopeSelectorOpExists, nil) {
+		if !c.isInScope(scope, corev1.ScopeSelectorOpExists, nil) {
 			return nil
 		}
 	}
@@ -23,21 +23,21 @@ func (c *Cost) in(q *corev1.ResourceQuota) *Cost {
 	}
 	for i := range q.Spec.ScopeSelector.MatchExpressions {
 		e := &q.Spec.ScopeSelector.MatchExpressions[i]
-		if !c.matches(e.ScopeName, e.Operator, e.Values) {
+		if !c.isInScope(e.ScopeName, e.Operator, e.Values) {
 			return nil
 		}
 	}
 	return c
 }
 
-// matches tells whether the object is in one scope. Objects other than pods and persistent volume
-// claims are in none.
+// isInScope reports whether the object is in one scope. Only pods and persistent volume claims can
+// be.
 //
 // Source: podMatchesScopeFunc and pvcMatchesScopeFunc in
 // k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
-func (c *Cost) matches(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values []string) bool {
+func (c *Cost) isInScope(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values []string) bool {
 	switch c.kind {
-	case aPod:
+	case podKind:
 		switch scope {
 		case corev1.ResourceQuotaScopeTerminating:
 			return c.terminating
@@ -50,28 +50,28 @@ func (c *Cost) matches(scope corev1.ResourceQuotaScope, operator corev1.ScopeSel
 		case corev1.ResourceQuotaScopeCrossNamespacePodAffinity:
 			return c.crossNamespace
 		case corev1.ResourceQuotaScopePriorityClass:
-			return selects(operator, values, c.priorityClass)
+			return selectorMatches(operator, values, c.priorityClass)
 		}
-	case aVolumeClaim:
+	case volumeClaimKind:
 		if scope != corev1.ResourceQuotaScopeVolumeAttributesClass {
 			return false
 		}
 		if len(c.attributesClasses) == 0 {
-			return selects(operator, values, "")
+			return selectorMatches(operator, values, "")
 		}
 		return slices.ContainsFunc(c.attributesClasses,
-			func(class string) bool { return selects(operator, values, class) })
+			func(class string) bool { return selectorMatches(operator, values, class) })
 	}
 	return false
 }
 
-// selects evaluates a scope selector's operator for an object's class, "" where it has none. As
-// with label selectors, NotIn is true of objects without one. An unknown operator, which the API
-// refuses, is true of nothing.
+// selectorMatches evaluates a scope selector's operator for an object's class, "" if it has none.
+// As with label selectors, NotIn matches objects without a class. An unknown operator, which the
+// API refuses, matches nothing.
 //
 // Source: ScopedResourceSelectorRequirementsAsSelector in
 // k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
-func selects(operator corev1.ScopeSelectorOperator, values []string, class string) bool {
+func selectorMatches(operator corev1.ScopeSelectorOperator, values []string, class string) bool {
 	switch operator {
 	case corev1.ScopeSelectorOpExists:
 		return class != ""
@@ -85,8 +85,8 @@ func selects(operator corev1.ScopeSelectorOperator, values []string, class strin
 	return false
 }
 
-// sameScopes tells whether two objects are in the same scopes, whatever quotas there are.
-func sameScopes(a, b *Cost) bool {
+// haveSameScopes reports whether two objects are in the same scopes of all possible quotas.
+func haveSameScopes(a, b *Cost) bool {
 	return a.kind == b.kind && a.terminating == b.terminating && a.bestEffort == b.bestEffort &&
 		a.crossNamespace == b.crossNamespace && a.priorityClass == b.priorityClass &&
 		slices.Equal(a.attributesClasses, b.attributesClasses)

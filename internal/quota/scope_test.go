@@ -97,10 +97,10 @@ func TestPodScopes(t *testing.T) {
 			for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort,
 				priorityClass, crossNamespace, attributes, "Other"} {
 				want := slices.Contains(test.want, scope)
-				if got := c.in(newQuota("q", "", "", scoped(scope))) != nil; got != want {
+				if got := c.scopedTo(newQuota("q", "", "", scoped(scope))) != nil; got != want {
 					t.Errorf("in scope %s: %t, want %t", scope, got, want)
 				}
-				if got := c.in(newQuota("q", "", "", selecting(scope, exists))) != nil; got != want {
+				if got := c.scopedTo(newQuota("q", "", "", selecting(scope, exists))) != nil; got != want {
 					t.Errorf("selected by %s: %t, want %t", scope, got, want)
 				}
 			}
@@ -129,13 +129,13 @@ func TestSelectors(t *testing.T) {
 		{long, in, []string{long}, true},
 	} {
 		pod := cost(t, pods, newPod(ofClass(test.class)))
-		if got := pod.in(newQuota("q", "", "",
+		if got := pod.scopedTo(newQuota("q", "", "",
 			selecting(priorityClass, test.operator, test.values...))) != nil; got != test.want {
 			t.Errorf("pod of class %q %s %q: %t, want %t", test.class, test.operator, test.values, got, test.want)
 		}
 		pvc := newPVC("", "")
 		pvc.Spec.VolumeAttributesClassName = &test.class
-		if got := cost(t, persistentVolumeClaims, pvc).in(newQuota("q", "", "",
+		if got := cost(t, persistentVolumeClaims, pvc).scopedTo(newQuota("q", "", "",
 			selecting(attributes, test.operator, test.values...))) != nil; got != test.want {
 			t.Errorf("claim of class %q %s %q: %t, want %t", test.class, test.operator, test.values, got, test.want)
 		}
@@ -172,13 +172,13 @@ func TestVolumeClaimScopes(t *testing.T) {
 		{changing, notIn, []string{"class1", "class2", "class3"}, false},
 	} {
 		q := newQuota("q", "requests.storage=1", "", selecting(attributes, test.operator, test.values...))
-		if got := cost(t, persistentVolumeClaims, test.pvc).in(q) != nil; got != test.want {
+		if got := cost(t, persistentVolumeClaims, test.pvc).scopedTo(q) != nil; got != test.want {
 			t.Errorf("%s %q: %t, want %t", test.operator, test.values, got, test.want)
 		}
 	}
 	for _, scope := range []corev1.ResourceQuotaScope{terminating, notTerminating, bestEffort, notBestEffort,
 		priorityClass, crossNamespace} {
-		if cost(t, persistentVolumeClaims, changing).in(newQuota("q", "", "", scoped(scope))) != nil {
+		if cost(t, persistentVolumeClaims, changing).scopedTo(newQuota("q", "", "", scoped(scope))) != nil {
 			t.Errorf("a claim is in scope %s", scope)
 		}
 	}
@@ -203,14 +203,14 @@ func TestAllScopes(t *testing.T) {
 		"not the second": {newQuota("q", "", "", selecting(priorityClass, exists),
 			selecting(priorityClass, notIn, "high")), false},
 	} {
-		if got := pod.in(test.q) != nil; got != test.want {
+		if got := pod.scopedTo(test.q) != nil; got != test.want {
 			t.Errorf("%s: %t, want %t", name, got, test.want)
 		}
 	}
 	for _, c := range []*Cost{cost(t, configMaps, marker("c")),
 		cost(t, services, newService(corev1.ServiceTypeClusterIP, nil))} {
-		if c.in(newQuota("q", "", "")) == nil || c.in(newQuota("q", "", "", scoped(notTerminating))) != nil ||
-			c.in(newQuota("q", "", "", selecting(attributes, doesNotExist))) != nil {
+		if c.scopedTo(newQuota("q", "", "")) == nil || c.scopedTo(newQuota("q", "", "", scoped(notTerminating))) != nil ||
+			c.scopedTo(newQuota("q", "", "", selecting(attributes, doesNotExist))) != nil {
 			t.Error("an object without scopes is in one, or not in none")
 		}
 	}

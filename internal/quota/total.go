@@ -7,25 +7,23 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Total is what objects use in sum of every name in q.Spec.Hard, as far as they are in q's scopes:
-// zero of what nothing uses. It is what q's status.used should be.
+// Total returns the usage of every name in q.Spec.Hard: the sum over all costs in q's scopes, zero
+// if nothing uses the name. It is what q's status.used should be.
 //
-// Costs of objects that no name of q counts do no harm; Resources says which those are. Nil costs
-// are passed over.
+// costs may include nil, and objects that no name of q counts; Resources returns the others.
 //
-// Mind the clock where totals and changes meet. A pod's cost can end without a write (see
-// Cost.Expires), and so a total can be less than what changes have added up to: put it in place as
-// it is. After that the pod's deletion must not be charged back a second time, so whoever measures
-// old objects for a change must not be behind whoever measured for the total: measure for changes
-// with a Meter.Now a little ahead if clocks may differ. The error that is left is usage that ends
-// up too high, until the next total.
+// A pod's cost can end without a write (see Cost.ExpiresAt). So a total can be less than the sum of
+// the changes: store it as it is. After that, the pod's deletion must not be given back a second
+// time. So the clock that measures old objects for changes must not be behind the clock that
+// measured for the total. If clocks may differ, measure for changes with a Meter.Now slightly
+// ahead. Then the only possible error is a usage that is too high, until the next total.
 func Total(q *corev1.ResourceQuota, costs iter.Seq[*Cost]) corev1.ResourceList {
 	sums := make([]use, 0, len(q.Spec.Hard))
 	for name := range q.Spec.Hard {
 		sums = append(sums, use{name: name, amount: resource.Quantity{Format: resource.DecimalSI}})
 	}
 	for c := range costs {
-		c = c.in(q)
+		c = c.scopedTo(q)
 		if c == nil {
 			continue
 		}
@@ -42,10 +40,9 @@ func Total(q *corev1.ResourceQuota, costs iter.Seq[*Cost]) corev1.ResourceList {
 	return total
 }
 
-// Known tells whether q's status.used says something of every name in spec.hard. It doesn't for a
-// quota that is new or has got a new name: then its Total must be computed before changes are
-// admitted.
-func Known(q *corev1.ResourceQuota) bool {
+// IsUsageKnown reports whether q's status.used has every name in spec.hard. It doesn't if the quota
+// is new or has a new name. Then compute its Total before admitting changes.
+func IsUsageKnown(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
 		if _, known := q.Status.Used[name]; !known {
 			return false

@@ -34,11 +34,11 @@ func TestCallsAreReported(t *testing.T) {
 			`Validating: pods "p" is forbidden: exceeded quota: full, requested: pods=1, used: pods=2, limited: ` +
 				`pods=2`}},
 		"the plugin admits": {all[1:], nil, []string{admitted, "Validating: <nil>"}},
-		"storage refuses": {nil, func(e *quota.Enforcement, c quota.Change) { _ = e.Refused(c, all, no) },
+		"storage refuses": {nil, func(e *quota.Enforcement, c quota.Change) { _ = e.ReportRefused(c, all, no) },
 			[]string{"Validating: <nil>", "late " + refused, "late " + admitted, `late: pods "p" is forbidden: no`}},
-		"storage admits": {nil, func(e *quota.Enforcement, c quota.Change) { e.Made(c, all[1:]) },
+		"storage admits": {nil, func(e *quota.Enforcement, c quota.Change) { e.ReportAdmitted(c, all[1:]) },
 			[]string{"Validating: <nil>", "late " + admitted, "late: <nil>"}},
-		"storage has no quotas": {nil, func(e *quota.Enforcement, c quota.Change) { e.Made(c, nil) },
+		"storage has no quotas": {nil, func(e *quota.Enforcement, c quota.Change) { e.ReportAdmitted(c, nil) },
 			[]string{"Validating: <nil>"}},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -75,7 +75,7 @@ func TestCallsAreReported(t *testing.T) {
 					}
 				}})
 			if test.decided != nil {
-				e := quota.Spend(ctx, corev1.Resource("pods"), "demo", "p")
+				e := quota.TakeEnforcement(ctx, corev1.Resource("pods"), "demo", "p")
 				test.decided(e, quota.Change{Resource: e.Resource, Old: e.Old, New: e.New})
 			}
 			if !slices.Equal(got, test.want) {

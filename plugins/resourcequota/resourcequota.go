@@ -94,7 +94,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
 		if enforcement := plugin.Enforce(a); enforcement != nil {
 			reported := plugin.CallsOf(a) != nil
-			e.Decided = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
+			e.OnDecision = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
 				var calls []plugin.Call
 				if reported {
 					calls = reports(change, quotas)
@@ -109,7 +109,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 		return nil
 	}
 	// Objects whose cost depends on other objects are measured where these are stored.
-	if quota.Tied(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
+	if quota.DependsOnRelated(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
 		return nil
 	}
 	change, err := p.change(ctx, a, o, resource)
@@ -117,7 +117,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(),
 			err))
 	}
-	if !change.Moves() || enforce(quota.Enforcement{Resource: resource, Old: change.Old, New: change.New}) {
+	if !change.MovesUsage() || enforce(quota.Enforcement{Resource: resource, Old: change.Old, New: change.New}) {
 		return nil
 	}
 	return p.charge(ctx, a, change, refuse)
@@ -128,20 +128,20 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 func counted(a admission.Attributes) (schema.GroupResource, bool) {
 	resource := storedAs(a.GetResource().GroupResource())
 	switch {
-	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.Ignored(resource):
+	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.IsIgnored(resource):
 		return resource, false
 	case a.GetSubresource() != "" && (a.GetSubresource() != "resize" || resource != corev1.Resource("pods")):
 		return resource, false
 	}
-	return resource, a.GetOperation() != admission.Update || quota.Weighed(resource)
+	return resource, a.GetOperation() != admission.Update || quota.DependsOnContent(resource)
 }
 
 // change returns the change of the namespace's usage by the request.
 func (p *resourceQuota) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
 	resource schema.GroupResource) (quota.Change, error) {
-	meter := quota.Meter{Off: p.off, Others: cluster.At(ctx, p.client, "")}
+	meter := quota.Meter{Off: p.off, Related: cluster.NewReader(ctx, p.client, "")}
 	cost := func(object func() runtime.Object) (*quota.Cost, error) {
-		if !quota.Weighed(resource) {
+		if !quota.DependsOnContent(resource) {
 			return quota.CostOf(resource, &metav1.PartialObjectMetadata{})
 		}
 		versioned, err := asV1(object(), a.GetKind(), o)

@@ -150,10 +150,10 @@ func TestLeavesTheChargeToStorage(t *testing.T) {
 		t.Errorf("asked the API: %v", client.Actions())
 	}
 	pods := schema.GroupResource{Resource: "pods"}
-	if quota.Spend(ctx, schema.GroupResource{Resource: "ipaddresses"}, "", "10.0.0.1") != nil {
+	if quota.TakeEnforcement(ctx, schema.GroupResource{Resource: "ipaddresses"}, "", "10.0.0.1") != nil {
 		t.Error("another object of the request was charged")
 	}
-	e := quota.Spend(ctx, pods, "demo", "p")
+	e := quota.TakeEnforcement(ctx, pods, "demo", "p")
 	if e == nil || e.Old != nil || e.New == nil {
 		t.Fatalf("left %+v", e)
 	}
@@ -161,7 +161,7 @@ func TestLeavesTheChargeToStorage(t *testing.T) {
 		!strings.Contains(err.Error(), `pods "p" is forbidden: no room`) {
 		t.Errorf("refuses with %v", err)
 	}
-	if quota.Spend(ctx, pods, "demo", "p") != nil {
+	if quota.TakeEnforcement(ctx, pods, "demo", "p") != nil {
 		t.Error("charged twice")
 	}
 }

@@ -128,7 +128,7 @@ type quotaEntry struct {
 }
 
 // unknown reports whether the usage of what the quota limits isn't known.
-func (e quotaEntry) unknown() bool { return !quota.Known(e.quota) }
+func (e quotaEntry) unknown() bool { return !quota.IsUsageKnown(e.quota) }
 
 // holds returns the condition that it is what is stored. Neither holds nor put copies data, which
 // is most of a transaction.

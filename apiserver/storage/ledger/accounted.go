@@ -66,7 +66,7 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		return kubernetes.PutResponse{}, err
 	}
 	namespace, name, ok := namespaceAndName(s.prefix, key)
-	if !ok || (expected > 0 && !quota.Weighed(s.resource) && s.resource != quotaResource) {
+	if !ok || (expected > 0 && !quota.DependsOnContent(s.resource) && s.resource != quotaResource) {
 		response, err := s.Interface.OptimisticPut(ctx, key, data, expected, opts)
 		if response.Succeeded {
 			s.written(key)
@@ -77,7 +77,7 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		key:      key,
 		expected: expected,
 		op:       putBytes(key, data, clientv3.WithLease(opts.LeaseID)),
-		enforced: quota.Spend(ctx, s.resource, namespace, name),
+		enforced: quota.TakeEnforcement(ctx, s.resource, namespace, name),
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
 		// Where the request named the object by another group than it is stored in, what it costs
@@ -127,13 +127,13 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 
 // written is called when an object outside of namespaces has been written or deleted.
 func (s *accounted) written(key string) {
-	if s.resource == classResource && quota.Tied(deviceClaims, s.ledger.off) {
+	if s.resource == classResource && quota.DependsOnRelated(deviceClaims, s.ledger.off) {
 		s.ledger.later(func() { s.ledger.reclassify(key) })
 	}
 }
 
 // tied reports whether the cost of the store's objects depends on other objects.
-func (s *accounted) tied() bool { return quota.Tied(s.resource, s.ledger.off) }
+func (s *accounted) tied() bool { return quota.DependsOnRelated(s.resource, s.ledger.off) }
 
 // change returns what the write of data (nil: the deletion) means for quotas. It adds what that
 // depends on, besides the object, to the write's conditions.
@@ -161,14 +161,14 @@ func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Ch
 		}
 	}
 	if data == nil {
-		change.Old = change.Old.Certain()
+		change.Old = change.Old.CertainPart()
 	}
 	w.conditions = about.conditions
 	return change, nil
 }
 
 // cost returns the cost of the object stored as data at key.
-func (s *accounted) cost(ctx context.Context, key string, data []byte, about quota.Others) (*quota.Cost, error) {
+func (s *accounted) cost(ctx context.Context, key string, data []byte, about quota.RelatedObjects) (*quota.Cost, error) {
 	object := quota.NewObject(s.resource)
 	if object == nil {
 		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
@@ -176,7 +176,7 @@ func (s *accounted) cost(ctx context.Context, key string, data []byte, about quo
 	if err := s.decode(ctx, key, data, object); err != nil {
 		return nil, err
 	}
-	return quota.Meter{Off: s.ledger.off, Others: about}.CostOf(s.resource, object)
+	return quota.Meter{Off: s.ledger.off, Related: about}.CostOf(s.resource, object)
 }
 
 func (s *accounted) decode(ctx context.Context, key string, data []byte, into runtime.Object) error {
@@ -238,7 +238,7 @@ func (s *accounted) isCharge(ctx context.Context, before, after *mvccpb.KeyValue
 // by those of the spec when the quota moves or is counted.
 func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
 	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
-	if i < 0 || !sent.IsPut() || quota.IsStated(ctx) {
+	if i < 0 || !sent.IsPut() || quota.HasStatedUsage(ctx) {
 		return sent, nil
 	}
 	q, stored := &corev1.ResourceQuota{}, list.entries[i].quota

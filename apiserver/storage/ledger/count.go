@@ -110,7 +110,7 @@ func (c *census) total(ctx context.Context, q *corev1.ResourceQuota) (corev1.Res
 func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*quota.Cost, error) {
 	var prefix string
 	switch s := c.ledger.store(resource); {
-	case s != nil && quota.Weighed(resource):
+	case s != nil && quota.DependsOnContent(resource):
 		return c.weigh(ctx, s)
 	case s != nil:
 		prefix = s.prefix

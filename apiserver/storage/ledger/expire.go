@@ -19,7 +19,7 @@ const lookAgain = time.Hour
 
 // overdue reports whether a cost has ended since it was measured.
 func overdue(c *quota.Cost) bool {
-	return !c.Expires().IsZero() && time.Now().After(c.Expires())
+	return !c.ExpiresAt().IsZero() && time.Now().After(c.ExpiresAt())
 }
 
 // expire sees to it that the quotas get back what a pod uses when its grace period ends, which no
@@ -29,14 +29,14 @@ func overdue(c *quota.Cost) bool {
 // takes a count. Where such a pod is written or deleted, it is done now; who stores a pod that will
 // end looks at that time whether it is still there.
 func (l *Ledger) expire(namespace, key string, change quota.Change) {
-	if ended := change.Old.Expired(); !ended.IsZero() {
+	if ended := change.Old.ExpiredAt(); !ended.IsZero() {
 		l.later(func() { l.giveBack(namespace, ended) })
 		return
 	}
-	switch end := change.New.Expires(); {
+	switch end := change.New.ExpiresAt(); {
 	case end.IsZero():
 		l.endings.stop(key)
-	case !end.Equal(change.Old.Expires()):
+	case !end.Equal(change.Old.ExpiresAt()):
 		l.await(namespace, key, end)
 	}
 }

@@ -148,13 +148,13 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	if err != nil {
 		return outcome{}, err
 	}
-	if quota.IsStated(ctx) {
+	if quota.HasStatedUsage(ctx) {
 		if w.stated, err = l.unseenIn(ctx, namespace); err != nil {
 			return outcome{}, err
 		}
 	}
 	var result outcome
-	if change.Moves() {
+	if change.MovesUsage() {
 		result, err = l.charge(ctx, namespace, a, w, &change)
 	} else {
 		var landed landing
@@ -162,7 +162,7 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 		result = landed.outcome
 	}
 	if result.succeeded {
-		w.enforced.Made(change, w.on)
+		w.enforced.ReportAdmitted(change, w.on)
 		if len(w.stated) > 0 {
 			err = l.see(ctx, namespace, func(e quotaEntry) bool { return w.stated[e.quota.UID] != nil })
 		}
@@ -231,7 +231,7 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 			return stored.outcome, err
 		}
 		if refusal != nil {
-			return outcome{}, w.enforced.Refused(*change, w.on, refusal)
+			return outcome{}, w.enforced.ReportRefused(*change, w.on, refusal)
 		}
 		settled = true
 	}
@@ -383,7 +383,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		others := stored.without(w.key)
 		moved, refusal := w.admit(change, others)
 		if refusal != nil {
-			return outcome{}, w.enforced.Refused(change, w.on, refusal)
+			return outcome{}, w.enforced.ReportRefused(change, w.on, refusal)
 		}
 		_, writes, err := others.after(ctx, s, moved)
 		if err != nil {
@@ -394,8 +394,8 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 			return result.outcome, err
 		}
 		if result.succeeded {
-			w.enforced.Made(change, w.on)
-			if quota.IsStated(ctx) {
+			w.enforced.ReportAdmitted(change, w.on)
+			if quota.HasStatedUsage(ctx) {
 				err = l.see(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
 			}
 			// The write is done. The first write that needs the account repeats what fails now, and

@@ -35,14 +35,14 @@ type others struct {
 	conditions []clientv3.Cmp
 }
 
-var _ quota.Others = &others{}
+var _ quota.RelatedObjects = &others{}
 
 func (l *Ledger) others(ctx context.Context, revision int64) *others {
 	return &others{ctx: ctx, ledger: l, revision: revision, classes: map[string]string{},
 		claims: map[string][]*resourcev1.ResourceClaim{}, pods: map[string]*corev1.Pod{}}
 }
 
-// ExtendedResource implements quota.Others.
+// ExtendedResource implements quota.RelatedObjects.
 func (o *others) ExtendedResource(class string) (string, error) {
 	if name, known := o.classes[class]; known {
 		return name, nil
@@ -60,7 +60,7 @@ func (o *others) ExtendedResource(class string) (string, error) {
 	return name, nil
 }
 
-// Pod implements quota.Others.
+// Pod implements quota.RelatedObjects.
 func (o *others) Pod(namespace, name string) (*corev1.Pod, error) {
 	key := namespace + "/" + name
 	if pod, known := o.pods[key]; known {
@@ -97,7 +97,7 @@ func (o *others) get(s *accounted, name string, into runtime.Object) (found bool
 	return found, err
 }
 
-// Claims implements quota.Others. The condition is that there are no new ones.
+// Claims implements quota.RelatedObjects. The condition is that there are no new ones.
 func (o *others) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
 	if claims, known := o.claims[namespace]; known {
 		return claims, nil
@@ -139,7 +139,7 @@ func (o *others) ofClasses() []clientv3.Cmp {
 // them, and when one of them comes or goes. It counts as well where less was given back for such a
 // claim than it may have been charged.
 func (l *Ledger) untie(namespace, key string, change quota.Change) {
-	unties, named := change.Unties()
+	unties, named := change.AffectsKin()
 	if !unties {
 		return
 	}
@@ -150,7 +150,7 @@ func (l *Ledger) untie(namespace, key string, change quota.Change) {
 	l.later(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
-		count := change.Uncertain()
+		count := change.IsUncertain()
 		if s := l.store(deviceClaims); s != nil && !count {
 			all, err := l.others(ctx, 0).Claims(namespace)
 			if err != nil {
@@ -160,7 +160,7 @@ func (l *Ledger) untie(namespace, key string, change quota.Change) {
 				return
 			}
 			count = slices.ContainsFunc(all, func(claim *resourcev1.ResourceClaim) bool {
-				return quota.PodOf(claim) == kin && claim.Name != named && s.prefix+namespace+"/"+claim.Name != key
+				return quota.OwnerPodUID(claim) == kin && claim.Name != named && s.prefix+namespace+"/"+claim.Name != key
 			})
 		}
 		if count {

@@ -1,5 +1,5 @@
-// Package cluster reads through the API what a resource claim's cost depends on besides the claim:
-// for those who measure claims and don't own the storage.
+// Package cluster reads, through the API, the objects that the cost of a resource claim depends on.
+// It is for callers that measure claims and don't own the storage.
 package cluster
 
 import (
@@ -15,7 +15,7 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-type cluster struct {
+type reader struct {
 	ctx      context.Context
 	client   kubernetes.Interface
 	revision string
@@ -25,16 +25,17 @@ type cluster struct {
 	claims  map[string][]*resourcev1.ResourceClaim
 }
 
-// At is the cluster as of a revision, which must not be compacted yet, or, where that is "", as it
-// is when it is first asked. It reads each thing once, with ctx, and is for one goroutine.
-func At(ctx context.Context, client kubernetes.Interface, revision string) quota.Others {
-	return &cluster{ctx: ctx, client: client, revision: revision, classes: map[string]string{},
+// NewReader returns the objects of a cluster as of a revision, which must not be compacted yet. If
+// revision is "", each object is as of the time when it is first asked for. The reader reads each
+// object once, with ctx, and is for one goroutine.
+func NewReader(ctx context.Context, client kubernetes.Interface, revision string) quota.RelatedObjects {
+	return &reader{ctx: ctx, client: client, revision: revision, classes: map[string]string{},
 		pods: map[string]*corev1.Pod{}, claims: map[string][]*resourcev1.ResourceClaim{}}
 }
 
-// named are the options of a list with one object, or with all where name is "". An object can be
-// had as of a revision in a list only.
-func (c *cluster) named(name string) metav1.ListOptions {
+// listOptions returns the options of a list with one object, or with all if name is "". An object
+// as of a revision can only be had by a list.
+func (c *reader) listOptions(name string) metav1.ListOptions {
 	var options metav1.ListOptions
 	if name != "" {
 		options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, name).String()
@@ -45,12 +46,12 @@ func (c *cluster) named(name string) metav1.ListOptions {
 	return options
 }
 
-// ExtendedResource implements quota.Others.
-func (c *cluster) ExtendedResource(class string) (string, error) {
+// ExtendedResource implements quota.RelatedObjects.
+func (c *reader) ExtendedResource(class string) (string, error) {
 	if name, known := c.classes[class]; known {
 		return name, nil
 	}
-	list, err := c.client.ResourceV1().DeviceClasses().List(c.ctx, c.named(class))
+	list, err := c.client.ResourceV1().DeviceClasses().List(c.ctx, c.listOptions(class))
 	if err != nil && !apierrors.IsNotFound(err) { // a kind that isn't served has no objects
 		return "", err
 	}
@@ -66,13 +67,13 @@ func (c *cluster) ExtendedResource(class string) (string, error) {
 	return extended, nil
 }
 
-// Pod implements quota.Others.
-func (c *cluster) Pod(namespace, name string) (*corev1.Pod, error) {
+// Pod implements quota.RelatedObjects.
+func (c *reader) Pod(namespace, name string) (*corev1.Pod, error) {
 	key := namespace + "/" + name
 	if pod, known := c.pods[key]; known {
 		return pod, nil
 	}
-	list, err := c.client.CoreV1().Pods(namespace).List(c.ctx, c.named(name))
+	list, err := c.client.CoreV1().Pods(namespace).List(c.ctx, c.listOptions(name))
 	if err != nil {
 		return nil, err
 	}
@@ -86,12 +87,12 @@ func (c *cluster) Pod(namespace, name string) (*corev1.Pod, error) {
 	return pod, nil
 }
 
-// Claims implements quota.Others.
-func (c *cluster) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
+// Claims implements quota.RelatedObjects.
+func (c *reader) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
 	if claims, known := c.claims[namespace]; known {
 		return claims, nil
 	}
-	list, err := c.client.ResourceV1().ResourceClaims(namespace).List(c.ctx, c.named(""))
+	list, err := c.client.ResourceV1().ResourceClaims(namespace).List(c.ctx, c.listOptions(""))
 	if err != nil {
 		return nil, err
 	}

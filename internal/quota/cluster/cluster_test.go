@@ -37,7 +37,7 @@ func client() *fake.Clientset {
 }
 
 // asked is what o answers to a question in words: class NAME, pod NAMESPACE/NAME, claims NAMESPACE.
-func asked(o quota.Others, question string) (string, error) {
+func asked(o quota.RelatedObjects, question string) (string, error) {
 	kind, about, _ := strings.Cut(question, " ")
 	switch kind {
 	case "class":
@@ -78,7 +78,7 @@ func TestAt(t *testing.T) {
 		for revision, as := range map[string]string{"": "", "7": " 7 Exact"} {
 			t.Run(question+" at "+revision, func(t *testing.T) {
 				c := client()
-				others := At(t.Context(), c, revision)
+				others := NewReader(t.Context(), c, revision)
 				for range 2 {
 					if got, err := asked(others, question); err != nil || got != test.want {
 						t.Errorf("got %q, %v, want %q", got, err, test.want)
@@ -134,7 +134,7 @@ func TestErrors(t *testing.T) {
 			c.PrependReactor("list", "*", func(k8stesting.Action) (bool, runtime.Object, error) {
 				return fails, nil, test.fault
 			})
-			others := At(t.Context(), c, "")
+			others := NewReader(t.Context(), c, "")
 			if got, err := asked(others, test.question); got != "" || !errors.Is(err, test.want) {
 				t.Errorf("got %q, %v, want %v", got, err, test.want)
 			}

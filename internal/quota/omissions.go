@@ -8,8 +8,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// unstated is what a container doesn't say about its resources.
-type unstated struct {
+// omission lists the requests and limits that a container lacks.
+type omission struct {
 	container string
 	what      statements
 }
@@ -24,11 +24,11 @@ const (
 	limitsMemory
 )
 
-// demanded are the names by which a quota demands a statement of every container, sorted. That it
-// does so for these is history, and it is for no other.
+// demands holds the names for which a quota requires a request or limit of every container, sorted.
+// For historical reasons these names do, and no others.
 //
 // Source: validationSet in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-var demanded = [...]struct {
+var demands = [...]struct {
 	name corev1.ResourceName
 	what statements
 }{
@@ -40,29 +40,29 @@ var demanded = [...]struct {
 	{corev1.ResourceRequestsMemory, requestsMemory},
 }
 
-// unstatedBy lists the containers that leave something out. A pod that states its resources as a
-// whole has none.
+// findOmissions returns the omissions of a pod's containers. There are none if the pod has
+// resources for the pod as a whole.
 //
 // Source: Constraints in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
-func (m Meter) unstatedBy(pod *corev1.Pod) []unstated {
+func (m Meter) findOmissions(pod *corev1.Pod) []omission {
 	if !m.Off.has(PodLevelResources) && resourcehelper.IsPodLevelResourcesSet(pod) {
 		return nil
 	}
-	var all []unstated
+	var all []omission
 	for _, containers := range [...][]corev1.Container{pod.Spec.Containers, pod.Spec.InitContainers} {
 		for i := range containers {
-			if what := leftOut(&containers[i].Resources); what != 0 {
+			if what := omittedStatements(&containers[i].Resources); what != 0 {
 				if all == nil {
-					all = make([]unstated, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
+					all = make([]omission, 0, len(pod.Spec.Containers)+len(pod.Spec.InitContainers))
 				}
-				all = append(all, unstated{containers[i].Name, what})
+				all = append(all, omission{containers[i].Name, what})
 			}
 		}
 	}
 	return all
 }
 
-func leftOut(r *corev1.ResourceRequirements) statements {
+func omittedStatements(r *corev1.ResourceRequirements) statements {
 	var out statements
 	if _, ok := r.Requests[corev1.ResourceCPU]; !ok {
 		out |= requestsCPU
@@ -79,19 +79,19 @@ func leftOut(r *corev1.ResourceRequirements) statements {
 	return out
 }
 
-// missing says which of a quota's demands the object doesn't meet: "must specify cpu for: c1;
-// memory for: c1,c2". It is "" if it meets all.
-func (c *Cost) missing(hard corev1.ResourceList) string {
-	if len(c.unstated) == 0 {
+// omissionMessage returns which requirements of a quota the object doesn't meet: "must specify cpu
+// for: c1; memory for: c1,c2". It returns "" if it meets all.
+func (c *Cost) omissionMessage(hard corev1.ResourceList) string {
+	if len(c.omissions) == 0 {
 		return ""
 	}
 	var text strings.Builder
-	for _, demand := range demanded {
+	for _, demand := range demands {
 		if _, limited := hard[demand.name]; !limited {
 			continue
 		}
 		var names []string
-		for _, u := range c.unstated {
+		for _, u := range c.omissions {
 			if u.what&demand.what != 0 {
 				names = append(names, u.container)
 			}
