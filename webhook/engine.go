@@ -133,7 +133,7 @@ func (e *engine) Await(ctx context.Context, written plugin.Written) error {
 // configuration under a name that is reserved for manifests.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
 	error) {
-	if err := e.manifests.Reserved(a); err != nil {
+	if err := e.manifests.CheckReserved(a); err != nil {
 		return nil, err
 	}
 	target := matching.TargetOf(a)

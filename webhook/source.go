@@ -51,7 +51,7 @@ func (s *source[T]) snapshot() *snapshot {
 	}
 	var static []T
 	if s.manifests != nil {
-		static = manifest.Current[T](s.manifests)
+		static = manifest.CurrentObjects[T](s.manifests)
 	}
 	hooks := slices.Concat(s.configurations.Refresh(static, configurations)...)
 	if s.last != nil && slices.Equal(hooks, s.last.hooks) {

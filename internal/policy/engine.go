@@ -120,7 +120,7 @@ func (e *engine[E]) Await(ctx context.Context, written plugin.Written) error {
 func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 	o admission.ObjectInterfaces) ([]candidate[E],
 	error) {
-	if err := e.files.Reserved(a); err != nil {
+	if err := e.files.CheckReserved(a); err != nil {
 		return nil, err
 	}
 	target := matching.TargetOf(a)

@@ -132,7 +132,7 @@ func (s *source[P, B, E]) snapshot() *snapshot[E] {
 	var filePolicies []P
 	var fileBindings []B
 	if s.files != nil {
-		filePolicies, fileBindings = manifest.Current[P](s.files), manifest.Current[B](s.files)
+		filePolicies, fileBindings = manifest.CurrentObjects[P](s.files), manifest.CurrentObjects[B](s.files)
 	}
 	policies, err := s.listPolicies(labels.Everything())
 	if err != nil {

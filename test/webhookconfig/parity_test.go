@@ -70,7 +70,7 @@ func ours[T manifest.Object](plugin *manifest.Plugin, dir string) ([]T, error) {
 	if err != nil {
 		return nil, err
 	}
-	return manifest.Current[T](set), nil
+	return manifest.CurrentObjects[T](set), nil
 }
 
 // drawing makes configurations at random, most of whose fields are good.

@@ -19,7 +19,7 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// nameSuffix ends the names of all configurations that are manifests, and of none of the API.
+// nameSuffix is the suffix of the names of all manifests. No object of the API has it.
 const nameSuffix = ".static.k8s.io"
 
 var decoder = func() runtime.Decoder {
@@ -29,8 +29,8 @@ var decoder = func() runtime.Decoder {
 	return serializer.NewCodecFactory(scheme, serializer.EnableStrict).UniversalDeserializer()
 }()
 
-// decodeAll returns the objects of all files, by name, with defaults; or all that is wrong with
-// them.
+// decodeAll returns the objects of all files in the order of their names, with defaults. Its error
+// names everything that is wrong with them.
 func decodeAll(plugin *Plugin, files []file) ([]Object, error) {
 	d := decoding{plugin: plugin, compiler: expression.NewCompiler(), fileOf: map[objectKey]string{}}
 	var errs []error
@@ -40,13 +40,13 @@ func decodeAll(plugin *Plugin, files []file) ([]Object, error) {
 			errs = append(errs, fmt.Errorf("failed to split YAML documents in file %q: %w", f.path, err))
 		}
 		for _, document := range documents {
-			if err := d.document(f.path, document); err != nil {
+			if err := d.addDocument(f.path, document); err != nil {
 				errs = append(errs, fmt.Errorf("error loading %s: %w", f.path, err))
 			}
 		}
 	}
 	if len(errs) == 0 {
-		errs = d.unbound()
+		errs = d.findUnboundBindings()
 	}
 	if err := utilerrors.NewAggregate(errs); err != nil {
 		return nil, err
@@ -55,7 +55,7 @@ func decodeAll(plugin *Plugin, files []file) ([]Object, error) {
 	return d.objects, nil
 }
 
-// decoding is what has been read of a directory.
+// decoding holds the objects of a directory read so far.
 type decoding struct {
 	plugin   *Plugin
 	objects  []Object
@@ -65,37 +65,38 @@ type decoding struct {
 
 type objectKey struct{ kind, name string }
 
-// document adds the objects of one document, which may be a List's element.
-func (d *decoding) document(path string, document []byte) error {
+// addDocument adds the objects of one document, which may be an element of a List.
+func (d *decoding) addDocument(path string, document []byte) error {
 	object, kind, err := decoder.Decode(document, nil, nil)
 	if runtime.IsNotRegisteredError(err) {
-		// The error names the scheme, which tells nothing to whoever wrote the file.
+		// The decoder's error names a scheme, which means nothing to the author of the file.
 		var is metav1.TypeMeta
 		if yaml.Unmarshal(document, &is) == nil {
-			return d.unsupported(is.APIVersion, is.Kind)
+			return d.unsupportedError(is.APIVersion, is.Kind)
 		}
 	}
 	if err != nil {
 		return err
 	}
 	if list, ok := object.(*metav1.List); ok {
-		return each(list.Items, func(item runtime.RawExtension) error { return d.document(path, item.Raw) })
+		return forEach(list.Items, func(item runtime.RawExtension) error { return d.addDocument(path, item.Raw) })
 	}
-	if of, ok := strings.CutSuffix(kind.Kind, "List"); ok && d.plugin.has(of) {
+	if element, ok := strings.CutSuffix(kind.Kind, "List"); ok && d.plugin.hasKind(element) {
 		elements, err := meta.ExtractList(object)
 		if err != nil {
 			return err
 		}
-		return each(elements, func(element runtime.Object) error { return d.add(path, element.(Object)) })
+		return forEach(elements, func(element runtime.Object) error { return d.add(path, element.(Object)) })
 	}
-	if !d.plugin.has(kind.Kind) {
-		return d.unsupported(kind.ToAPIVersionAndKind())
+	if !d.plugin.hasKind(kind.Kind) {
+		return d.unsupportedError(kind.ToAPIVersionAndKind())
 	}
 	return d.add(path, object.(Object))
 }
 
-// each calls do for all elements of a list and returns all errors, with the elements' positions.
-func each[E any](list []E, do func(E) error) error {
+// forEach calls do for each element of a list and returns all errors, with the positions of the
+// elements.
+func forEach[E any](list []E, do func(E) error) error {
 	var errs []error
 	for i, element := range list {
 		if err := do(element); err != nil {
@@ -107,7 +108,7 @@ func each[E any](list []E, do func(E) error) error {
 
 // add adds one object.
 func (d *decoding) add(path string, object Object) error {
-	// as those have none that informers hold
+	// Objects in informers have no kind set, either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	setDefaults(object)
 	key := objectKey{kindOf(object), object.GetName()}
@@ -128,10 +129,10 @@ func (d *decoding) add(path string, object Object) error {
 	return nil
 }
 
-// unbound are the errors of bindings whose policy isn't there.
-func (d *decoding) unbound() (errs []error) {
+// findUnboundBindings returns an error for each binding whose policy isn't in the directory.
+func (d *decoding) findUnboundBindings() (errs []error) {
 	for _, object := range d.objects {
-		policy, ok := policyOf(object)
+		policy, ok := boundPolicyName(object)
 		if !ok {
 			continue
 		}
@@ -144,7 +145,7 @@ func (d *decoding) unbound() (errs []error) {
 	return errs
 }
 
-func (d *decoding) unsupported(apiVersion, kind string) error {
+func (d *decoding) unsupportedError(apiVersion, kind string) error {
 	return fmt.Errorf("unsupported resource type %s in %s: the manifests of %s are %s, lists of them, or a v1 List, "+
 		"in %s", kind, apiVersion, d.plugin.name(), d.plugin, admissionregistrationv1.SchemeGroupVersion)
 }

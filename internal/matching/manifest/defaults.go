@@ -5,9 +5,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setDefaults sets what the API would have set
-// (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go). Port 443 of a service
-// reference is not among it: manifests have none.
+// setDefaults sets the API's defaults
+// (k8s.io/kubernetes/pkg/apis/admissionregistration/v1/defaults.go), except port 443 of a service
+// reference: manifests have no such references.
 func setDefaults(object Object) {
 	switch c := object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:

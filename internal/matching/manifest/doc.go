@@ -1,44 +1,49 @@
-// Package manifest keeps webhook configurations, policies and bindings that come from files and not
-// from the API (KEP-5793): a directory that the administrator of the machine writes to, named by
-// staticManifestsDir in the configuration of a plugin.
+// Package manifest reads webhook configurations, policies and bindings from files instead of from
+// the API (KEP-5793). The files are in a directory that the administrator of the machine writes to.
+// A plugin's configuration names it in staticManifestsDir.
 //
-// Such configurations are in force before the first request is served and need no etcd. Nobody sees
-// or changes them through the API. They are given the writes to webhook configurations, policies
-// and bindings, too, which webhooks of the API are not; policies of the API are not given those to
-// policies and bindings.
+// Such configurations are in force before the first request is served, and need no etcd. They can't
+// be read or changed through the API. In one respect they can do more than configurations of the
+// API: their webhooks and policies also see writes to webhook configurations, policies and
+// bindings. Webhooks of the API see none of these, and policies of the API no writes to policies
+// and bindings.
 //
 //	set, err := manifest.ValidatingPolicies.Load(dir, serverID)
 //	go set.Run(ctx, changed)
-//	… manifest.Current[*admissionregistrationv1.ValidatingAdmissionPolicy](set) …
+//	… manifest.CurrentObjects[*admissionregistrationv1.ValidatingAdmissionPolicy](set) …
+//
+// A Set (set.go) reads the files (files.go), decodes and checks their documents (decode.go,
+// kinds.go, defaults.go, validation.go, policies.go), and reloads them when they change (metrics.go
+// counts that). reserved.go keeps the names of manifests out of the API.
 //
 // # Files
 //
-// All files of the directory itself are read whose names end in .yaml, .yml or .json, in the order
+// All files in the directory itself are read whose names end in .yaml, .yml or .json, in the order
 // of their names. A file holds any number of documents, separated by lines of three dashes. A
 // document is an object in admissionregistration.k8s.io/v1, a list of them, or a v1 List. Each
-// plugin has a directory of its own: another plugin's kind is an error, as every other kind is.
-// Names end in .static.k8s.io and are unique in the directory, for each kind. Webhooks are given by
-// clientConfig.url, since a Service may not be reachable while the server starts. Policies have no
-// paramKind, their bindings no paramRef, for the same reason; a binding's policy is in the
-// directory. Beyond that everything is defaulted and checked as the API does it, strictly: an
-// unknown or repeated field is an error.
+// plugin has a directory of its own; a kind of another plugin is an error, like any other kind. The
+// name of an object ends in .static.k8s.io, and no other object of its kind in the directory has
+// it. A webhook has a clientConfig.url, since a Service may not be reachable while the server
+// starts. For the same reason a policy has no paramKind and a binding no paramRef. The policy of a
+// binding must be in the directory. Otherwise defaults and checks are those of the API, and strict:
+// an unknown or repeated field is an error.
 //
 // # Time
 //
-// Load fails where anything is wrong with any file: the server doesn't start. Later the directory
-// is watched, and read every minute where the file system tells of no changes. A change takes
-// effect as a whole or, where anything is wrong, not at all: then the last good set stays in force,
-// and the log, the metrics and the set's health check say so until the files are good again. A file
-// should be replaced by a rename, so that nobody reads half of it.
+// Load fails if anything is wrong with any file; then the server doesn't start. Later the directory
+// is watched, and also read every minute, in case the file system doesn't report changes. A change
+// takes effect as a whole. If anything is wrong, it doesn't take effect at all: the last good set
+// stays in force, and the log, the metrics and the set's health check say so until the files are
+// good again. Replace a file by a rename, so that it is never read half written.
 //
 // Behaviour, messages and metrics are those of Kubernetes 1.36, see
-// k8s.io/apiserver/pkg/admission/plugin/manifest, webhook/manifest and policy/manifest there. What
-// differs, on purpose:
+// k8s.io/apiserver/pkg/admission/plugin/manifest, webhook/manifest and policy/manifest there.
+// Intended differences:
 //
-//   - No feature gate: the field is the switch.
-//   - All documents that are wrong are named, not the first.
-//   - A kind that has no place in the directory is told which have.
-//   - A caBundle without a certificate in it is an error. Upstream finds that when it calls.
-//   - A document of comments alone is empty. To upstream it is an object with no kind.
+//   - There is no feature gate; the field turns it on.
+//   - All documents with an error are named, not only the first.
+//   - The error for a kind that doesn't belong in the directory names the kinds that do.
+//   - A caBundle without a certificate is an error. Upstream finds out when it calls the webhook.
+//   - A document with only comments is empty. For upstream it is an object without a kind.
 //   - There is a health check.
 package manifest

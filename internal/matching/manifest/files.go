@@ -15,7 +15,7 @@ import (
 	utilyaml "k8s.io/apimachinery/pkg/util/yaml"
 )
 
-// extensions are the endings of manifests' names, in lower case.
+// extensions are the extensions of manifests' names, in lower case.
 var extensions = []string{".yaml", ".yml", ".json"}
 
 // file is a manifest as it was read.
@@ -24,7 +24,7 @@ type file struct {
 	data []byte
 }
 
-// readDir reads the manifests of dir, in the order of their names, all but those that are empty.
+// readDir reads the manifests of dir, in the order of their names. It leaves out empty ones.
 func readDir(dir string) ([]file, error) {
 	entries, err := os.ReadDir(dir)
 	if err != nil {
@@ -48,7 +48,7 @@ func readDir(dir string) ([]file, error) {
 }
 
 func readFile(path string) ([]byte, error) {
-	// Reading a pipe would wait for whoever writes to it, and so would the server's start.
+	// Reading a pipe would block the server's start until something writes to it.
 	info, err := os.Stat(path)
 	if err != nil {
 		return nil, err
@@ -59,7 +59,7 @@ func readFile(path string) ([]byte, error) {
 	return os.ReadFile(path)
 }
 
-// documents splits a file at its lines of three dashes, and drops what holds nothing.
+// documents splits a file at its lines of three dashes. It leaves out documents that are blank.
 func (f file) documents() ([][]byte, error) {
 	reader := utilyaml.NewYAMLReader(bufio.NewReader(bytes.NewReader(f.data)))
 	var documents [][]byte
@@ -71,15 +71,14 @@ func (f file) documents() ([][]byte, error) {
 		if err != nil {
 			return nil, err
 		}
-		if !blank(document) {
+		if !isBlank(document) {
 			documents = append(documents, document)
 		}
 	}
 }
 
-// blank reports whether a document has nothing but comments, empty lines and separators of other
-// empty documents.
-func blank(document []byte) bool {
+// isBlank reports whether a document has only comments, empty lines and separators.
+func isBlank(document []byte) bool {
 	for line := range bytes.Lines(document) {
 		line = bytes.TrimSpace(line)
 		if len(line) > 0 && line[0] != '#' && string(line) != "---" {
@@ -89,18 +88,18 @@ func blank(document []byte) bool {
 	return true
 }
 
-// hashOfFiles is the hash that upstream's metrics show for the same files; empty where there are
+// hashOfFiles returns the hash that upstream's metrics show for the same files, "" if there are
 // none.
 func hashOfFiles(files []file) string {
 	var all []byte
 	for _, f := range files {
 		all = append(append(all, f.data...), 0)
 	}
-	return hashOf(all)
+	return formatHash(all)
 }
 
-// hashOf is a hash as the metrics show it; empty for nothing.
-func hashOf(data []byte) string {
+// formatHash returns a hash as the metrics show it, "" for no data.
+func formatHash(data []byte) string {
 	if len(data) == 0 {
 		return ""
 	}

@@ -15,7 +15,7 @@ type Object interface {
 	metav1.Object
 }
 
-// A Plugin is an admission plugin that has manifests, by what they hold.
+// A Plugin is an admission plugin that reads manifests of certain kinds.
 type Plugin struct{ kinds []string }
 
 // The plugins.
@@ -26,18 +26,19 @@ var (
 	ValidatingPolicies = &Plugin{[]string{"ValidatingAdmissionPolicy", "ValidatingAdmissionPolicyBinding"}}
 )
 
-// name is the plugin's name: that of its policies, or as its configurations' kind has it.
+// name returns the plugin's name: the kind of its policies, or the kind of its webhook
+// configurations with AdmissionWebhook instead of WebhookConfiguration.
 func (p *Plugin) name() string {
 	return strings.Replace(p.kinds[0], "WebhookConfiguration", "AdmissionWebhook", 1)
 }
 
-// has reports whether the plugin's manifests hold objects of the kind.
-func (p *Plugin) has(kind string) bool { return slices.Contains(p.kinds, kind) }
+// hasKind reports whether the plugin reads manifests of the kind.
+func (p *Plugin) hasKind(kind string) bool { return slices.Contains(p.kinds, kind) }
 
-// String is what its manifests hold, in words.
+// String returns the kinds of the plugin's manifests, for messages.
 func (p *Plugin) String() string { return strings.Join(p.kinds, " and ") }
 
-// kindOf is the kind of an object.
+// kindOf returns the kind of an object.
 func kindOf(object Object) string {
 	switch object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:

@@ -74,7 +74,7 @@ func load(t testing.TB, plugin *Plugin, dir string) *Set {
 
 func namesOf(s *Set) string {
 	var names []string
-	for _, c := range Current[Object](s) {
+	for _, c := range CurrentObjects[Object](s) {
 		names = append(names, strings.TrimSuffix(c.GetName(), nameSuffix))
 	}
 	return strings.Join(names, " ")
@@ -166,7 +166,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.ValidatingWebhook{want},
-		Current[validating](load(t, ValidatingWebhooks, dir))[0].Webhooks); diff != "" {
+		CurrentObjects[validating](load(t, ValidatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -176,7 +176,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
-		Current[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
+		CurrentObjects[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 
@@ -190,7 +190,7 @@ rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [p
 		t.Fatal(err)
 	}
 	if diff := cmp.Diff([]admissionregistrationv1.MutatingWebhook{wantMutating},
-		Current[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
+		CurrentObjects[mutating](load(t, MutatingWebhooks, dir))[0].Webhooks); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 }

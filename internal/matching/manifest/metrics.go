@@ -44,7 +44,7 @@ var (
 	registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(reloadsTotal, reloadTime, configInfo) })
 )
 
-// reloadMetrics counts what becomes of the manifests of one plugin of one server.
+// reloadMetrics counts the reloads of the manifests of one plugin.
 type reloadMetrics struct {
 	plugin          string
 	apiServerIDHash string
@@ -56,11 +56,11 @@ func (m reloadMetrics) count(status string) {
 	reloadTime.WithLabelValues(status, m.plugin, m.apiServerIDHash).SetToCurrentTime()
 }
 
-// succeeded says that manifests with the hash are in force in place of those with the hash before.
-func (m reloadMetrics) succeeded(before, hash string) {
+// recordSuccess records that manifests with the hash have replaced those with the hash before.
+func (m reloadMetrics) recordSuccess(before, hash string) {
 	m.count("success")
 	configInfo.DeleteLabelValues(m.plugin, m.apiServerIDHash, before)
 	configInfo.WithLabelValues(m.plugin, m.apiServerIDHash, hash).Set(1)
 }
 
-func (m reloadMetrics) failed() { m.count("failure") }
+func (m reloadMetrics) recordFailure() { m.count("failure") }

@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// checkStatic says what the API lets a policy or binding have, but a file doesn't: there are no
-// params, and no way from files to the API or back.
+// checkStatic returns an error if a policy or binding has something that is allowed in the API, but
+// not in a file: params, or a reference between files and the API.
 //
 // Source: validatePolicyManifestConstraints in
 // k8s.io/apiserver/pkg/admission/plugin/policy/manifest/loader.
@@ -50,8 +50,9 @@ func checkStaticBinding(name, policy string, params *admissionregistrationv1.Par
 	return nil
 }
 
-// policyOf is the policy that a binding names, false for what isn't a binding.
-func policyOf(object Object) (string, bool) {
+// boundPolicyName returns the name of the policy that a binding names. ok is false for other
+// objects.
+func boundPolicyName(object Object) (name string, ok bool) {
 	switch o := object.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		return o.Spec.PolicyName, true
@@ -61,7 +62,7 @@ func policyOf(object Object) (string, bool) {
 	return "", false
 }
 
-// The rest says what the API itself refuses. A policy with a paramKind is refused in any case.
+// The remaining checks are the API's own. checkStatic refuses a policy with a paramKind.
 
 const (
 	maxAuditAnnotations = 20
@@ -84,13 +85,13 @@ var (
 func validateValidatingPolicy(p *admissionregistrationv1.ValidatingAdmissionPolicy, compiler *expression.Compiler,
 	path *field.Path) field.ErrorList {
 	spec := &p.Spec
-	in := alone(compiler, spec.ParamKind != nil)
+	in := compileAlone(compiler, spec.ParamKind != nil)
 	if len(spec.Variables) > 0 {
 		in = compiler.Compose(spec.Variables, spec.ParamKind != nil).Expression
 	}
 	errs := validateOneOf(path.Child("failurePolicy"), spec.FailurePolicy, failurePolicies)
 	errs = append(errs, validateConstraints(spec.MatchConstraints, path.Child("matchConstraints"))...)
-	errs = append(errs, validateMatchConditions(spec.MatchConditions, alone(compiler, spec.ParamKind != nil),
+	errs = append(errs, validateMatchConditions(spec.MatchConditions, compileAlone(compiler, spec.ParamKind != nil),
 		path.Child("matchConditions"))...)
 	errs = append(errs, validateVariables(spec.Variables, compiler, spec.ParamKind != nil, path.Child("variables"))...)
 	if len(spec.Validations) == 0 && len(spec.AuditAnnotations) == 0 {
@@ -165,17 +166,17 @@ func validateVariables(variables []admissionregistrationv1.Variable, compiler *e
 	return errs
 }
 
-// compile compiles an expression with what else it may know.
-type compile func(text string, kind *expression.Kind) *expression.Expression
+// compileFunc compiles an expression of a policy or webhook.
+type compileFunc func(text string, kind *expression.Kind) *expression.Expression
 
-// alone compiles expressions that know no variables.
-func alone(compiler *expression.Compiler, params bool) compile {
+// compileAlone returns a compileFunc for expressions without variables.
+func compileAlone(compiler *expression.Compiler, params bool) compileFunc {
 	return func(text string, kind *expression.Kind) *expression.Expression {
 		return compiler.Expression(text, kind, params)
 	}
 }
 
-// validateExpression compiles an expression; text is it as it is stated.
+// validateExpression compiles an expression. text is the expression as it is written.
 func validateExpression(e *expression.Expression, text string, path *field.Path) field.ErrorList {
 	if err := e.Prepare(); err != nil {
 		return field.ErrorList{field.Invalid(path, text, err.Error())}
@@ -185,15 +186,15 @@ func validateExpression(e *expression.Expression, text string, path *field.Path)
 
 var identifier = regexp.MustCompile("^[_a-zA-Z][_a-zA-Z0-9]*$")
 
-// reserved are the words that CEL keeps for itself.
-var reserved = strings.Fields("true false null in as break const continue else for function if import let loop " +
+// reservedWords are the reserved words of CEL.
+var reservedWords = strings.Fields("true false null in as break const continue else for function if import let loop " +
 	"package namespace return var void while")
 
 func isIdentifier(name string) bool {
-	return identifier.MatchString(name) && !slices.Contains(reserved, name)
+	return identifier.MatchString(name) && !slices.Contains(reservedWords, name)
 }
 
-func validateValidation(v *admissionregistrationv1.Validation, in compile,
+func validateValidation(v *admissionregistrationv1.Validation, in compileFunc,
 	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if strings.TrimSpace(v.Expression) == "" {
@@ -221,10 +222,10 @@ func validateValidation(v *admissionregistrationv1.Validation, in compile,
 }
 
 func validateAuditAnnotations(policy string, annotations []admissionregistrationv1.AuditAnnotation,
-	in compile, path *field.Path) field.ErrorList {
+	in compileFunc, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(annotations) > maxAuditAnnotations {
-		// shown as Kubernetes' internal type is, which has no names for JSON
+		// Shown like Kubernetes' internal type, which has no names for JSON.
 		shown := make([]struct{ Key, ValueExpression string }, len(annotations))
 		for i, a := range annotations {
 			shown[i].Key, shown[i].ValueExpression = a.Key, a.ValueExpression
@@ -265,7 +266,7 @@ func validateMutatingPolicy(spec *admissionregistrationv1.MutatingAdmissionPolic
 	errs := validateOneOf(path.Child("failurePolicy"), spec.FailurePolicy, failurePolicies)
 	errs = append(errs, validateConstraints(spec.MatchConstraints, path.Child("matchConstraints"))...)
 	errs = append(errs, validateMutatingOperations(spec.MatchConstraints, path.Child("matchConstraints"))...)
-	errs = append(errs, validateMatchConditions(spec.MatchConditions, alone(compiler, spec.ParamKind != nil),
+	errs = append(errs, validateMatchConditions(spec.MatchConditions, compileAlone(compiler, spec.ParamKind != nil),
 		path.Child("matchConditions"))...)
 	errs = append(errs, validateVariables(spec.Variables, compiler, spec.ParamKind != nil, path.Child("variables"))...)
 	if len(spec.Mutations) == 0 {
@@ -295,7 +296,7 @@ func validateMutatingOperations(m *admissionregistrationv1.MatchResources, path 
 	return errs
 }
 
-func validateMutation(m *admissionregistrationv1.Mutation, in compile,
+func validateMutation(m *admissionregistrationv1.Mutation, in compileFunc,
 	path *field.Path) field.ErrorList {
 	apply, patch := path.Child("applyConfiguration"), path.Child("jsonPatch")
 	switch m.PatchType {
@@ -331,7 +332,7 @@ func validateMutation(m *admissionregistrationv1.Mutation, in compile,
 	}
 }
 
-func validatePatch(stated string, kind *expression.Kind, in compile, path *field.Path) field.ErrorList {
+func validatePatch(stated string, kind *expression.Kind, in compileFunc, path *field.Path) field.ErrorList {
 	text := strings.TrimSpace(stated)
 	if text == "" {
 		return field.ErrorList{field.Required(path.Child("expression"), "")}

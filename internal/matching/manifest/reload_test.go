@@ -46,7 +46,7 @@ func TestReload(t *testing.T) {
 		}
 		for status, want := range map[string]int{"success": successes, "failure": failures} {
 			got, err := testutil.GetCounterMetricValue(reloadsTotal.WithLabelValues(status,
-				"ValidatingAdmissionWebhook", hashOf([]byte(serverID))))
+				"ValidatingAdmissionWebhook", formatHash([]byte(serverID))))
 			if err != nil || int(got) != want {
 				t.Errorf("%s: automatic_reloads_total has %v with status %s, want %d (%v)", step, got, status, want,
 					err)
@@ -126,7 +126,7 @@ func infoOf(t *testing.T, serverID string) string {
 			for _, label := range metric.GetLabel() {
 				labels[label.GetName()] = label.GetValue()
 			}
-			if labels["apiserver_id_hash"] == hashOf([]byte(serverID)) && metric.GetGauge().GetValue() == 1 {
+			if labels["apiserver_id_hash"] == formatHash([]byte(serverID)) && metric.GetGauge().GetValue() == 1 {
 				hashes = append(hashes, labels["hash"])
 			}
 		}

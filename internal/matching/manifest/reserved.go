@@ -11,22 +11,22 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// Reserved returns the refusal of a request that would create an object of the set's kinds under a
-// name that is reserved for manifests. It returns nil of all others, and of all if there is no set.
+// CheckReserved returns an error if the request would create an object of the set's kinds with a
+// name that is reserved for manifests. A nil Set reserves no names.
 //
-// Kubernetes refuses them with its feature gate ManifestBasedAdmissionControlConfig, and warns
-// without it. What has such a name already may be changed and deleted.
+// With its feature gate ManifestBasedAdmissionControlConfig, Kubernetes refuses such names;
+// without, it warns. Existing objects with such names can be changed and deleted.
 //
 // Source: ValidateStaticSuffix in k8s.io/kubernetes/pkg/apis/admissionregistration/validation.
-func (s *Set) Reserved(a admission.Attributes) error {
+func (s *Set) CheckReserved(a admission.Attributes) error {
 	kind := a.GetKind().GroupKind()
 	if s == nil || a.GetOperation() != admission.Create || a.GetSubresource() != "" ||
-		kind.Group != admissionregistrationv1.GroupName || !s.plugin.has(kind.Kind) {
+		kind.Group != admissionregistrationv1.GroupName || !s.plugin.hasKind(kind.Kind) {
 		return nil
 	}
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil || !strings.HasSuffix(object.GetName(), nameSuffix) {
-		return nil // the API has an object without metadata validated
+		return nil // the API's validation refuses an object without metadata
 	}
 	return apierrors.NewInvalid(kind, object.GetName(), field.ErrorList{field.Invalid(
 		field.NewPath("metadata", "name"), object.GetName(), fmt.Sprintf("names ending with %q are reserved for "+

@@ -44,14 +44,14 @@ func TestReserved(t *testing.T) {
 			a := admission.NewAttributesRecord(test.object, nil,
 				admissionregistrationv1.SchemeGroupVersion.WithKind(test.kind), "", "",
 				admissionregistrationv1.SchemeGroupVersion.WithResource("any"), "", test.by, nil, false, nil)
-			if err := s.Reserved(a); apierrors.IsInvalid(err) != test.want || !test.want && err != nil {
+			if err := s.CheckReserved(a); apierrors.IsInvalid(err) != test.want || !test.want && err != nil {
 				t.Errorf("got %v", err)
 			}
 		})
 	}
 	pod := admission.NewAttributesRecord(&corev1.Pod{ObjectMeta: named}, nil, corev1.SchemeGroupVersion.WithKind("Pod"),
 		"ns", "", corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, nil, false, nil)
-	if err := (&Set{plugin: ValidatingWebhooks}).Reserved(pod); err != nil {
+	if err := (&Set{plugin: ValidatingWebhooks}).CheckReserved(pod); err != nil {
 		t.Errorf("a pod: %v", err)
 	}
 }

@@ -15,7 +15,7 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// pollInterval is how often the directory is read where the file system tells of no changes. It is
+// pollInterval is how often the directory is read if the file system reports no changes. It is
 // upstream's.
 const pollInterval = time.Minute
 
@@ -48,9 +48,8 @@ func Webhooks(configuration Object) []admissionregistrationv1.MutatingWebhook {
 	}
 }
 
-// Set is the objects of one directory. It is safe for concurrent use. As a health check
-// (k8s.io/apiserver/pkg/server/healthz) it fails while what is in force is not what the directory
-// holds.
+// Set holds the objects of one directory. It is safe for concurrent use. As a health check
+// (k8s.io/apiserver/pkg/server/healthz) it fails while the files in the directory are not in force.
 type Set struct {
 	plugin  *Plugin
 	dir     string
@@ -58,18 +57,18 @@ type Set struct {
 
 	hash    string // of the files in force; only Load and Run use it
 	current atomic.Pointer[[]Object]
-	broken  atomic.Pointer[string] // what is wrong with the files now; nil where they are in force
+	failure atomic.Pointer[string] // why the files are not in force; nil if they are
 }
 
-// Load reads all manifests of dir, which is staticManifestsDir of the plugin's configuration.
-// Whatever is wrong with it or with a manifest is its error. apiServerID is the server's name in
+// Load reads all manifests of dir, which is staticManifestsDir of the plugin's configuration. It
+// returns an error if anything is wrong with dir or a manifest. apiServerID is the server's name in
 // the metrics (plugin.Env has it).
 func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err
 	}
 	s := &Set{plugin: p, dir: dir,
-		metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: hashOf([]byte(apiServerID))}}
+		metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: formatHash([]byte(apiServerID))}}
 	files, err := readDir(dir)
 	if err != nil {
 		return nil, err
@@ -78,7 +77,7 @@ func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
 	if err != nil {
 		return nil, err
 	}
-	s.take(objects, hashOfFiles(files))
+	s.install(objects, hashOfFiles(files))
 	klog.InfoS("Loaded admission manifest config", "plugin", s.metrics.plugin, "dir", dir, "objects",
 		len(objects))
 	return s, nil
@@ -99,9 +98,9 @@ func validateDir(dir string) error {
 	return nil
 }
 
-// Current are the objects of one type that are in force, in the order of their names, with all
-// defaults. They are the same for as long as the files are, and must not be changed.
-func Current[T Object](s *Set) []T {
+// CurrentObjects returns the objects of one type that are in force, in the order of their names,
+// with all defaults. They stay the same until the files change, and must not be changed.
+func CurrentObjects[T Object](s *Set) []T {
 	var current []T
 	for _, object := range *s.current.Load() {
 		if object, ok := object.(T); ok {
@@ -111,8 +110,8 @@ func Current[T Object](s *Set) []T {
 	return current
 }
 
-// Run keeps the set as the directory is until ctx ends. It calls changed each time after Current
-// has become another. Only one Run may be running.
+// Run reloads the set when the directory changes, until ctx ends. It calls changed after each
+// change of the objects in force. Only one Run may be running.
 func (s *Set) Run(ctx context.Context, changed func()) {
 	reload := func() {
 		if s.reload() {
@@ -124,53 +123,56 @@ func (s *Set) Run(ctx context.Context, changed func()) {
 	})
 }
 
-// reload reads the directory and reports whether that put another set into force.
+// reload reads the directory and reports whether the objects in force have changed.
 func (s *Set) reload() bool {
 	files, err := readDir(s.dir)
 	if err != nil {
-		s.fail(err)
+		s.recordFailure(err)
 		return false
 	}
 	hash := hashOfFiles(files)
 	if hash == s.hash {
-		if s.broken.Swap(nil) != nil {
+		if s.failure.Swap(nil) != nil {
 			klog.InfoS("admission manifest config is as it was before it was broken", "plugin", s.metrics.plugin, "dir",
 				s.dir)
-			s.metrics.succeeded(hash, hash)
+			s.metrics.recordSuccess(hash, hash)
 		}
 		return false
 	}
 	objects, err := decodeAll(s.plugin, files)
 	if err != nil {
-		s.fail(err)
+		s.recordFailure(err)
 		return false
 	}
-	s.take(objects, hash)
+	s.install(objects, hash)
 	klog.InfoS("reloaded admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir, "objects",
 		len(objects))
 	return true
 }
 
-func (s *Set) take(objects []Object, hash string) {
-	s.metrics.succeeded(s.hash, hash)
+// install puts objects in force.
+func (s *Set) install(objects []Object, hash string) {
+	s.metrics.recordSuccess(s.hash, hash)
 	s.hash = hash
 	s.current.Store(&objects)
-	s.broken.Store(nil)
+	s.failure.Store(nil)
 }
 
-func (s *Set) fail(err error) {
+// recordFailure records why the files are not in force.
+func (s *Set) recordFailure(err error) {
 	klog.ErrorS(err, "reloading admission manifest config", "plugin", s.metrics.plugin, "dir", s.dir)
 	reason := err.Error()
-	s.broken.Store(&reason)
-	s.metrics.failed()
+	s.failure.Store(&reason)
+	s.metrics.recordFailure()
 }
 
-// Name is the health check's name.
+// Name returns the name of the health check.
 func (s *Set) Name() string { return "admission-manifests/" + s.metrics.plugin }
 
-// Check says why the manifests in the directory are not in force.
+// Check returns an error that says why the manifests in the directory are not in force, nil if they
+// are.
 func (s *Set) Check(*http.Request) error {
-	if reason := s.broken.Load(); reason != nil {
+	if reason := s.failure.Load(); reason != nil {
 		return fmt.Errorf("the manifests in %s are not in force, those before them still are: %s", s.dir, *reason)
 	}
 	return nil

@@ -17,9 +17,9 @@ import (
 	"gatehouse.dev/internal/expression"
 )
 
-// A configuration in a file must be one that the API would have let in. The API's own checks are
-// functions of k8s.io/kubernetes on its internal types (pkg/apis/admissionregistration/validation);
-// these state them for k8s.io/api's.
+// A configuration in a file must pass the API's own checks. Those are functions of
+// k8s.io/kubernetes on its internal types (pkg/apis/admissionregistration/validation). The
+// functions here repeat them for the types of k8s.io/api.
 
 const maxMatchConditions = 64
 
@@ -42,7 +42,7 @@ var (
 	reviewVersions = []string{"v1", "v1beta1"}
 )
 
-// validate says all that is wrong with an object that has its defaults.
+// validate returns everything that is wrong with an object that has its defaults.
 func validate(object Object, compiler *expression.Compiler) field.ErrorList {
 	errs := apivalidation.ValidateObjectMetaAccessor(object, false, apivalidation.NameIsDNSSubdomain,
 		field.NewPath("metadata"))
@@ -96,7 +96,7 @@ func validateWebhook(w admissionregistrationv1.MutatingWebhook, compiler *expres
 	errs = append(errs, validateOneOf(path.Child("reinvocationPolicy"), w.ReinvocationPolicy, reinvocationPolicies)...)
 	errs = append(errs, validateClientConfig(w.ClientConfig, path.Child("clientConfig"))...)
 	errs = append(errs,
-		validateMatchConditions(w.MatchConditions, alone(compiler, false), path.Child("matchConditions"))...)
+		validateMatchConditions(w.MatchConditions, compileAlone(compiler, false), path.Child("matchConditions"))...)
 	return append(errs, validateReviewVersions(w.AdmissionReviewVersions, path.Child("admissionReviewVersions"))...)
 }
 
@@ -149,7 +149,7 @@ func validateReviewVersions(versions []string, path *field.Path) field.ErrorList
 	return errs
 }
 
-func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compile compile,
+func validateMatchConditions(conditions []admissionregistrationv1.MatchCondition, compile compileFunc,
 	path *field.Path) field.ErrorList {
 	var errs field.ErrorList
 	if len(conditions) > maxMatchConditions {
@@ -194,8 +194,8 @@ func validateRule(rule admissionregistrationv1.RuleWithOperations, path *field.P
 	return append(errs, validateOneOf(path.Child("scope"), rule.Scope, scopes)...)
 }
 
-// validateWithWildcard checks a list in which "*" stands for everything, and must therefore be
-// alone.
+// validateWithWildcard checks a list in which "*" stands for everything, so that it must be the
+// only element.
 func validateWithWildcard[V ~string](path *field.Path, values []V, what string) field.ErrorList {
 	switch {
 	case len(values) == 0:
@@ -208,8 +208,8 @@ func validateWithWildcard[V ~string](path *field.Path, values []V, what string) 
 	}
 }
 
-// validateResources finds resources that another one, a wildcard, has already named. It finds no
-// more than upstream does, which looks only at what comes before: the API takes [pods/status,
+// validateResources checks that no resource is also matched by a wildcard in the list. Like
+// upstream, it looks only at the wildcards before the resource: the API accepts [pods/status,
 // pods/*].
 func validateResources(resources []string, path *field.Path) field.ErrorList {
 	if len(resources) == 0 {
