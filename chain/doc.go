@@ -10,6 +10,9 @@
 // runs the mutating plugins once more if one asks for it, replaces plugins if their configuration
 // changes, and reports each step to observers.
 //
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
+//
 // The files follow a request: request.go gives it its plugins, generation.go runs the phases,
 // selection.go finds the plugins that it concerns, attributes.go converts its objects.
 package chain

@@ -43,7 +43,7 @@ func newImageRegistry(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 	return &imageRegistry{registry: c.Registry}, nil
 }
 
-// Validate implements admission.ValidationInterface. Objects are those of k8s.io/api.
+// Validate implements plugin.Validator. Objects are of the types of k8s.io/api.
 func (p *imageRegistry) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, ok := a.GetObject().(*corev1.Pod)
 	if !ok {
@@ -84,13 +84,46 @@ func Example() {
 	}
 
 	// What follows is done by the server for each request.
-	pod := &corev1.Pod{
-		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
-		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: "evil.com/web:1"}}},
-	}
-	a := admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "shop", "web",
-		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
-	fmt.Println(c.Validate(context.Background(), a, nil))
+	fmt.Println(c.Validate(context.Background(), create("evil.com/web:1"), nil))
 	// Output:
 	// pods "web" is forbidden: spec.containers[0].image: "evil.com/web:1" is not from example.com
+}
+
+// create returns the attributes of the creation of a pod with one container.
+func create(image string) admission.Attributes {
+	pod := &corev1.Pod{
+		ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "web"},
+		Spec:       corev1.PodSpec{Containers: []corev1.Container{{Name: "web", Image: image}}},
+	}
+	return admission.NewAttributesRecord(pod, nil, corev1.SchemeGroupVersion.WithKind("Pod"), "shop", "web",
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Create, &metav1.CreateOptions{}, false, nil)
+}
+
+// A reload builds the plugins whose configuration has changed anew. Here another file takes the place
+// of the first.
+func ExampleChain_Reload() {
+	first, err := config.Load("testdata/image-registry.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	c, err := chain.New([]plugin.Descriptor{ImageRegistry}, first, nil)
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(c.Validate(context.Background(), create("example.net/web:1"), nil))
+
+	second, err := config.Load("testdata/other-registry.yaml")
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	changed, err := c.Reload(second)
+	fmt.Println("changed:", changed, err)
+	fmt.Println(c.Validate(context.Background(), create("example.net/web:1"), nil))
+	// Output:
+	// pods "web" is forbidden: spec.containers[0].image: "example.net/web:1" is not from example.com
+	// changed: true <nil>
+	// <nil>
 }

@@ -30,4 +30,7 @@
 // The packages below this one are helpers: pluginconfig reads a plugin's configuration, podspec
 // goes over a pod's containers, ready keeps a plugin from deciding before its caches are filled,
 // typed caches objects that have no generated client, and plugintest tests a plugin.
+//
+// The package is public, and so are those below it: docs/compatibility.md promises their exported
+// names and behaviour.
 package plugin

@@ -1,4 +1,7 @@
-// Package plugins is the list of the compiled-in admission plugins.
+// Package plugins holds the ordered list of the compiled-in admission plugins.
+//
+// The package is public: docs/compatibility.md promises the list and its order, but nothing about the
+// packages of the plugins.
 package plugins
 
 import (

@@ -19,9 +19,8 @@ import (
 //	    Policy require-labels           for each policy, quota or LimitRange that was evaluated
 //	    Call mutating webhook           as Kubernetes has it, by package webhook
 //
-// They are spans within that of the request, where there is one that is recorded; otherwise nothing
-// is spent. What a plugin itself asks of others is within its span, as far as it passes its context
-// on.
+// They are spans within the request's own span. If that isn't recorded, nothing is computed. Spans of
+// a plugin's own calls are within the plugin's span if it passes its context on.
 func Traces() plugin.Observer { return traces{} }
 
 type traces struct{}
@@ -29,18 +28,18 @@ type traces struct{}
 var _ plugin.Observer = traces{}
 
 const (
-	// tracesScope is the name of what makes these spans.
+	// tracesScope is the name of the tracer that makes these spans.
 	tracesScope = "gatehouse.dev/chain"
-	// maxTraced is how many calls of one plugin a trace shows. There may be thousands of bindings.
+	// maxTraced is the number of calls of one plugin that a trace shows. There may be thousands of
+	// bindings.
 	maxTraced = 100
-	// maxTracedText is how long, in bytes, a text is in a trace. A webhook may answer with
-	// megabytes.
+	// maxTracedText is the length of a text in a trace, in bytes. A webhook may answer with megabytes.
 	maxTracedText = 4 << 10
 )
 
-// The attributes of the spans.
+// The attributes of the spans. Kubernetes' own spans have the first three, too.
 const (
-	attributeOperation   = attribute.Key("operation") // the first three as Kubernetes' own spans have them
+	attributeOperation   = attribute.Key("operation")
 	attributeResource    = attribute.Key("resource")
 	attributeSubresource = attribute.Key("subresource")
 	attributeNamespace   = attribute.Key("k8s.namespace.name")
@@ -59,20 +58,19 @@ const (
 	attributeFailedOpen  = attribute.Key("admission.call.failed_open")
 )
 
-// chainSpan is a span of a phase or of a plugin, and that around the phase.
+// chainSpan is the span of a phase or of a plugin, with the request's span.
 type chainSpan struct {
 	trace.Span
 	request trace.Span
 }
 
-// spanKey is where the span of the current phase or plugin is in the context. What is there was
-// begun here, and is ended here.
+// spanKey is the context key of the chainSpan of the current phase or plugin.
 type spanKey struct{}
 
-// Wants asks for calls: webhooks and policies have spans and events of their own.
+// Wants asks for calls: webhooks and policies have their own spans and events.
 func (traces) Wants() plugin.Wants { return plugin.Wants{Calls: true} }
 
-// PhaseBegins begins a span where the request has one that is recorded.
+// PhaseBegins begins a span if the request has one that is recorded.
 func (traces) PhaseBegins(ctx context.Context, phase plugin.PhaseStep) context.Context {
 	request := trace.SpanFromContext(ctx)
 	if !request.IsRecording() {
@@ -93,7 +91,7 @@ func (traces) PhaseBegins(ctx context.Context, phase plugin.PhaseStep) context.C
 
 // StepBegins begins a span within that of the phase.
 func (traces) StepBegins(ctx context.Context, step plugin.Step) context.Context {
-	phase := begun(ctx)
+	phase := current(ctx)
 	if phase == nil {
 		return ctx
 	}
@@ -107,7 +105,7 @@ func (traces) StepBegins(ctx context.Context, step plugin.Step) context.Context 
 
 // StepDone ends the plugin's span.
 func (traces) StepDone(ctx context.Context, step plugin.Step) {
-	span := begun(ctx)
+	span := current(ctx)
 	if span == nil {
 		return
 	}
@@ -131,8 +129,8 @@ func (traces) StepDone(ctx context.Context, step plugin.Step) {
 	end(span, step.Err)
 }
 
-// storageRefused shows the storage's refusal for a plugin, whose span has ended, in the span around
-// the phase.
+// storageRefused adds the storage's refusal for a plugin to the request's span. The plugin's own span
+// has ended by then.
 func storageRefused(span *chainSpan, name string, err error) {
 	verdict, _ := plugin.VerdictOf(err)
 	span.request.AddEvent("Validate "+name, trace.WithAttributes(attributePlugin.String(name),
@@ -141,7 +139,7 @@ func storageRefused(span *chainSpan, name string, err error) {
 
 // PhaseDone ends the phase's span.
 func (traces) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
-	span := begun(ctx)
+	span := current(ctx)
 	if span == nil {
 		return
 	}
@@ -155,14 +153,14 @@ func begin(ctx context.Context, parent, request trace.Span, name string,
 	return context.WithValue(ctx, spanKey{}, &chainSpan{span, request})
 }
 
-// begun is the innermost span that was begun here, nil for none.
-func begun(ctx context.Context) *chainSpan {
+// current returns the span of the current plugin or phase, nil if there is none.
+func current(ctx context.Context) *chainSpan {
 	span, _ := ctx.Value(spanKey{}).(*chainSpan)
 	return span
 }
 
-// end ends a span with what it came to. A refusal is an answer, as a 403 is in the span of a
-// request; that something failed is an error of this server, or of who it asked.
+// end ends a span with its verdict. A refusal isn't an error of the span, as a 403 isn't one in the
+// span of a request. A failure is: of this server, or of a server that it called.
 func end(span trace.Span, err error) {
 	verdict, _ := plugin.VerdictOf(err)
 	span.SetAttributes(attributeVerdict.String(string(verdict)))
@@ -178,10 +176,10 @@ func end(span trace.Span, err error) {
 	span.End()
 }
 
-// traceCall shows what a plugin has called. A webhook has a span of its own, and what was skipped
-// took no time: of these there is an event, where there is something to say.
+// traceCall adds a span for a plugin's call. A webhook has a span of its own already, and a skipped
+// call took no time: for these traceCall adds an event unless the verdict is Admitted.
 func traceCall(ctx context.Context, parent trace.Span, c *plugin.Call) {
-	attributes := traced(c)
+	attributes := attributesOf(c)
 	if c.Kind == plugin.Webhook || c.Start.IsZero() {
 		if c.Verdict != plugin.Admitted {
 			parent.AddEvent(string(c.Kind)+" "+strings.ToLower(string(c.Verdict)), trace.WithAttributes(attributes...))
@@ -196,8 +194,8 @@ func traceCall(ctx context.Context, parent trace.Span, c *plugin.Call) {
 	span.End(trace.WithTimestamp(c.Start.Add(c.Duration)))
 }
 
-// traced are the attributes of a call, without those that are empty.
-func traced(c *plugin.Call) []attribute.KeyValue {
+// attributesOf returns the attributes of a call, without those that are empty.
+func attributesOf(c *plugin.Call) []attribute.KeyValue {
 	attributes := []attribute.KeyValue{attributeName.String(c.Name), attributeVerdict.String(string(c.Verdict))}
 	for key, value := range map[attribute.Key]string{attributeOwner: c.Configuration, attributeBinding: c.Binding,
 		attributeParam: c.Param, attributeWhy: shortened(c.Why)} {
@@ -211,7 +209,7 @@ func traced(c *plugin.Call) []attribute.KeyValue {
 	return attributes
 }
 
-// shortened is a text of bounded length.
+// shortened returns the text, cut to maxTracedText bytes.
 func shortened(text string) string {
 	if len(text) <= maxTracedText {
 		return text

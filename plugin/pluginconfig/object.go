@@ -10,29 +10,30 @@ import (
 	"gatehouse.dev/internal/configfile"
 )
 
-// Object reads the configuration of a plugin that has one: an object of this apiVersion and kind,
-// as YAML or JSON, into the struct that into points to, whose fields carry json tags and are left
-// as they are where the configuration doesn't say them. given is false where there is no
-// configuration, or a blank one. It is strict: a field that is unknown, repeated or of another type
-// is an error, which names the plugin and the field, and so is a second document. The fields
-// apiVersion and kind are not into's business.
+// Object reads a plugin's configuration, an object of this apiVersion and kind in YAML or JSON, into
+// the struct that into points to. The struct's fields have json tags; apiVersion and kind are not
+// among them. A field that the configuration doesn't have stays as it is. given reports whether
+// there is a configuration that isn't blank.
+//
+// Reading is strict: a second document is an error, and so is a field that is unknown, repeated or
+// of another type. The error names the plugin and the field.
 func Object(plugin string, config io.Reader, apiVersion, kind string, into any) (given bool, err error) {
 	return Versions(plugin, config, []string{apiVersion}, kind, into)
 }
 
-// Versions is Object for a configuration that several apiVersions have, none of which differs from
-// the others in its fields. The first is the one to write.
+// Versions reads a configuration as Object does, in any of several apiVersions that have the same
+// fields. Messages recommend the first.
 func Versions(plugin string, config io.Reader, apiVersions []string, kind string, into any) (given bool, err error) {
 	return read(plugin, config, func(document []byte) error { return decodeObject(document, apiVersions, kind, into) })
 }
 
-// Fields reads, as Object does, a configuration whose format is older than the convention that says
-// its apiVersion and kind.
+// Fields reads a configuration as Object does, but one without apiVersion and kind: its format is
+// older than that convention.
 func Fields(plugin string, config io.Reader, into any) (given bool, err error) {
 	return read(plugin, config, func(document []byte) error { return configfile.Strict(document, into) })
 }
 
-// read gives the configuration to decode, in JSON, unless there is none.
+// read passes the configuration to decode, in JSON, unless there is none.
 func read(plugin string, config io.Reader, decode func(document []byte) error) (given bool, err error) {
 	if config == nil {
 		return false, nil
@@ -55,7 +56,7 @@ func read(plugin string, config io.Reader, decode func(document []byte) error) (
 }
 
 func decodeObject(document []byte, apiVersions []string, kind string, into any) error {
-	// Its version and kind first: of another one, its fields would only confuse.
+	// Check version and kind first: messages about the fields of another kind would only confuse.
 	var meta configfile.Meta
 	if err := configfile.Lenient(document, &meta); err != nil {
 		return err

@@ -1,4 +1,6 @@
-// Package pluginconfig reads what the admission control configuration holds for a plugin.
+// Package pluginconfig reads a plugin's section of the admission control configuration.
+//
+// The package is public: docs/compatibility.md promises its exported names and behaviour.
 package pluginconfig
 
 import (
@@ -8,8 +10,8 @@ import (
 	"path/filepath"
 )
 
-// None is for plugins that take no configuration: it refuses one, so that what somebody
-// wrote is never silently without effect.
+// None returns an error if there is a configuration. A plugin that takes none calls it, so that a
+// configuration is never silently without effect.
 func None(plugin string, config io.Reader) error {
 	if config == nil {
 		return nil
@@ -24,10 +26,12 @@ func None(plugin string, config io.Reader) error {
 	return nil
 }
 
-// Path is what a path means that a plugin's configuration has: a relative one is relative to the
-// file with that configuration, and absolute then. Configuration that isn't from a file, and the
-// empty path, leave it as it is. A plugin that asks before it reads the file is built anew when
-// that has changed and the configuration is reloaded.
+// Path returns a path of a plugin's configuration as an absolute one: a relative path is relative to
+// the file that has the configuration. Path returns the path as it is if it is empty or if the
+// configuration isn't from a file.
+//
+// A plugin calls Path before it reads the file. The chain then builds the plugin anew if the file
+// has changed when the configuration is reloaded.
 func Path(config io.Reader, path string) string {
 	file, ok := config.(interface {
 		Dir() string

@@ -16,77 +16,76 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// access is what plugins have done in a cluster, as the rights that they need for it.
+// access records the rights that plugins needed for what they did in a cluster.
 type access struct {
 	mu     sync.Mutex
 	rights map[string]bool
 }
 
-func (a *access) note(verb, on string) {
+func (a *access) record(verb, on string) {
 	a.mu.Lock()
 	defer a.mu.Unlock()
 	a.rights[verb+" "+on] = true
 }
 
-// forward makes what is asked of one fake client be asked of another, and notes it.
+// forward records the calls of one fake client and passes them on to another.
 func (a *access) forward(from, to *clienttesting.Fake) {
-	note := func(action clienttesting.Action) {
+	record := func(action clienttesting.Action) {
 		resource := action.GetResource()
-		a.note(action.GetVerb(), plugin.Resource{Group: resource.Group, Resource: resource.Resource,
+		a.record(action.GetVerb(), plugin.Resource{Group: resource.Group, Resource: resource.Resource,
 			Subresource: action.GetSubresource()}.String())
 	}
 	from.PrependReactor("*", "*", func(action clienttesting.Action) (bool, runtime.Object, error) {
-		note(action)
+		record(action)
 		object, err := to.Invokes(action, nil)
 		return true, object, err
 	})
 	from.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
-		note(action)
+		record(action)
 		w, err := to.InvokesWatch(action)
 		return true, w, err
 	})
 }
 
-// pluginsClient is the client of plugins, so that what they ask can be told from what their tests
-// do.
+// pluginsClient is the client of plugins. It is another than that of the tests, so that calls of
+// plugins are recorded and those of tests aren't.
 type pluginsClient struct {
 	*fake.Clientset
 	tests *fake.Clientset
 }
 
-// Discovery is that of the tests' client, which they may have changed.
+// Discovery returns the tests' client's, which tests may have changed.
 func (c pluginsClient) Discovery() discovery.DiscoveryInterface { return c.tests.Discovery() }
 
-// asking is an authorizer whose being asked is noted.
-type asking struct {
+// recordingAuthorizer records that it is asked.
+type recordingAuthorizer struct {
 	authorizer.Authorizer
 	access *access
 }
 
-func (a asking) Authorize(ctx context.Context, r authorizer.Attributes) (authorizer.Decision, string, error) {
-	a.access.note("create", "subjectaccessreviews.authorization.k8s.io")
+func (a recordingAuthorizer) Authorize(ctx context.Context, r authorizer.Attributes) (authorizer.Decision, string, error) {
+	a.access.record("create", "subjectaccessreviews.authorization.k8s.io")
 	return a.Authorizer.Authorize(ctx, r)
 }
 
-// gates are feature gates of which it is noted that they are asked for. All that plugins call of
-// them are these two.
-type gates struct {
+// recordingGates records that it is asked. Plugins call only its two methods below.
+type recordingGates struct {
 	featuregate.FeatureGate
 	access *access
 }
 
-func (g gates) Enabled(gate featuregate.Feature) bool {
-	g.access.note("get", "/metrics")
+func (g recordingGates) Enabled(gate featuregate.Feature) bool {
+	g.access.record("get", "/metrics")
 	return g.FeatureGate.Enabled(gate)
 }
 
-func (g gates) DeepCopy() featuregate.MutableVersionedFeatureGate {
-	g.access.note("get", "/metrics")
+func (g recordingGates) DeepCopy() featuregate.MutableVersionedFeatureGate {
+	g.access.record("get", "/metrics")
 	return g.FeatureGate.DeepCopy()
 }
 
-// Rights are what the plugins that were built in the cluster have done there until now, written as
-// those of a Descriptor are.
+// Rights returns the rights that the plugins built in the cluster have needed until now, in the form
+// of Descriptor.Rights.
 func (c *Cluster) Rights() []string {
 	c.access.mu.Lock()
 	defer c.access.mu.Unlock()
@@ -98,16 +97,16 @@ func (c *Cluster) Rights() []string {
 	return rights
 }
 
-// holdToAccess fails the test of a plugin that does more than its Access says. One that never runs
+// checkAccess fails the test if the plugin did more than its Access lists. A plugin that never runs
 // outside an API server may do everything.
-func (c *Cluster) holdToAccess(t TB, descriptor *plugin.Descriptor) {
+func (c *Cluster) checkAccess(t TB, descriptor *plugin.Descriptor) {
 	t.Helper()
 	if descriptor.Server.Only != "" {
 		return
 	}
-	said := descriptor.Rights()
+	listed := descriptor.Rights()
 	for _, right := range c.Rights() {
-		if !slices.Contains(said, right) {
+		if !slices.Contains(listed, right) {
 			t.Errorf("%s: the Access of the descriptor doesn't say: %s", descriptor.Name, right)
 		}
 	}

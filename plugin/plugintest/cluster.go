@@ -18,15 +18,15 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// syncTimeout is far more than informers of a fake client ever take.
+// syncTimeout is far longer than informers of a fake client ever take.
 const syncTimeout = 30 * time.Second
 
 // Cluster is a fake cluster for a plugin to be built in.
 type Cluster struct {
 	// Client holds the objects.
 	Client *fake.Clientset
-	// Env is what the plugin is built with: the client, its informers, the version of the module's
-	// Kubernetes, and Done. Tests add what their plugin needs more.
+	// Env is passed to the plugin's New. It has a client, its informers, the version of the module's
+	// Kubernetes, and Done. Tests set what else their plugin needs.
 	Env *plugin.Env
 
 	access   *access
@@ -35,13 +35,13 @@ type Cluster struct {
 	watches  int           // how many of them have been waited for
 }
 
-// NewCluster is a fake cluster that holds objects. It ends with the test.
+// NewCluster returns a fake cluster that holds objects. It ends with the test.
 func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 	t.Helper()
 	client := fake.NewClientset(objects...)
 	plugins := pluginsClient{fake.NewClientset(), client}
-	noted := &access{rights: map[string]bool{}}
-	noted.forward(&plugins.Fake, &client.Fake)
+	recorded := &access{rights: map[string]bool{}}
+	recorded.forward(&plugins.Fake, &client.Fake)
 	factory := informers.NewSharedInformerFactory(plugins, 0)
 	ctx, cancel := context.WithCancel(context.Background())
 	t.Cleanup(func() {
@@ -53,12 +53,12 @@ func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 		Client: client,
 		Env: &plugin.Env{Client: plugins, Informers: factory, Version: compatibility.DefaultBuildEffectiveVersion(),
 			Done: ctx.Done()},
-		access:   noted,
+		access:   recorded,
 		ctx:      ctx,
 		watching: make(chan struct{}, 1000),
 	}
-	// The fake client forgets what happens between an informer's list and its watch. So Build waits
-	// for the watches too, and an object that a test creates after it is seen for sure.
+	// The fake client loses events between an informer's list and its watch. So Build waits for the
+	// watches too, and informers see every object that a test creates after Build.
 	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		options := metav1.ListOptions{}
 		if watchAction, ok := action.(clienttesting.WatchActionImpl); ok {
@@ -71,9 +71,9 @@ func NewCluster(t TB, objects ...runtime.Object) *Cluster {
 	return c
 }
 
-// Build builds a plugin in the cluster, starts the informers it asked for and waits until they have
-// synced. The client's record of calls begins after that. What the plugin does in the cluster until
-// the test ends must be in its descriptor's Access.
+// Build builds a plugin in the cluster, starts the informers that it asked for and waits until they
+// have synced. The client records calls from then on. When the test ends, it fails if the plugin did
+// anything in the cluster that its descriptor's Access doesn't list.
 func (c *Cluster) Build(t TB, descriptor plugin.Descriptor, config string) *Plugin {
 	t.Helper()
 	var reader io.Reader
@@ -82,12 +82,12 @@ func (c *Cluster) Build(t TB, descriptor plugin.Descriptor, config string) *Plug
 	}
 	env := *c.Env
 	if env.Authorizer != nil {
-		env.Authorizer = asking{env.Authorizer, c.access}
+		env.Authorizer = recordingAuthorizer{env.Authorizer, c.access}
 	}
 	if env.Features != nil {
-		env.Features = gates{env.Features, c.access}
+		env.Features = recordingGates{env.Features, c.access}
 	}
-	t.Cleanup(func() { c.holdToAccess(t, &descriptor) })
+	t.Cleanup(func() { c.checkAccess(t, &descriptor) })
 	built, err := descriptor.New(reader, &env)
 	if err != nil {
 		t.Fatalf("building %s: %v", descriptor.Name, err)
@@ -125,7 +125,7 @@ func (c *Cluster) sync(t TB) {
 	}
 }
 
-// Calls are the calls at the client since the plugin was built, as "verb resource name", or "verb
+// Calls returns the calls at the client since the plugin was built, as "verb resource name" or "verb
 // resource namespace/name".
 func (c *Cluster) Calls() []string {
 	var calls []string

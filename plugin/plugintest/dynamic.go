@@ -9,13 +9,13 @@ import (
 	clienttesting "k8s.io/client-go/testing"
 )
 
-// Serve makes the cluster serve resources whose kinds client-go has no client for, by the dynamic
-// client of Env. scheme knows the kinds; listKinds says the kind of the list of each resource. The
-// client it returns holds objects, and takes more.
+// Serve makes the cluster serve resources that client-go has no client for, through the dynamic client
+// of Env. scheme has the kinds; listKinds maps each resource to the kind of its list. Serve returns a
+// client that holds objects and with which a test can write more.
 func (c *Cluster) Serve(scheme *runtime.Scheme, listKinds map[schema.GroupVersionResource]string,
 	objects ...runtime.Object) *fake.FakeDynamicClient {
 	client := fake.NewSimpleDynamicClientWithCustomListKinds(scheme, listKinds, objects...)
-	// As in NewCluster: Build waits until informers watch.
+	// As in NewCluster, Build waits until informers watch.
 	client.PrependWatchReactor("*", func(action clienttesting.Action) (bool, watch.Interface, error) {
 		options := metav1.ListOptions{}
 		if watchAction, ok := action.(clienttesting.WatchActionImpl); ok {

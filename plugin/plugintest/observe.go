@@ -11,8 +11,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Observe runs one phase of the plugin in a chain that tells observer, and returns the chain's
-// error. The request's objects may be changed.
+// Observe runs one phase of the plugin in a chain that reports to observer, and returns the chain's
+// error. The plugin may change the request's objects.
 func (p *Plugin) Observe(ctx context.Context, t TB, phase plugin.Phase, r Request, observer plugin.Observer) error {
 	t.Helper()
 	c, err := chain.New([]plugin.Descriptor{{

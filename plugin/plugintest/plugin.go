@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// TB is what the package needs of a *testing.T. It is an interface so that its own tests can see
-// it fail.
+// TB is the part of a *testing.T that the package uses. It is an interface so that the package's own
+// tests can watch it fail.
 type TB interface {
 	Helper()
 	Cleanup(func())
@@ -35,9 +35,9 @@ type Plugin struct {
 	Resources  []plugin.Resource
 }
 
-// New builds the plugin in a cluster that holds objects; all its informers have synced. config is
-// its configuration, empty for none. What it needs besides a client and
-// informers is put into a NewCluster's Env.
+// New builds the plugin in a cluster that holds objects, and waits until its informers have synced.
+// config is the plugin's configuration, empty for none. A plugin that needs more than a client and
+// informers is built in a NewCluster, whose Env the test completes.
 func New(t TB, descriptor plugin.Descriptor, config string, objects ...runtime.Object) *Plugin {
 	t.Helper()
 	return NewCluster(t, objects...).Build(t, descriptor, config)
@@ -83,7 +83,8 @@ func (p *Plugin) run(t TB, r Request,
 	phase func(context.Context, admission.Attributes, admission.ObjectInterfaces) error) Result {
 	t.Helper()
 	about := plugin.Resource{Group: r.Resource.Group, Resource: r.Resource.Resource, Subresource: r.Subresource}
-	handled := (len(p.Operations) == 0 || slices.Contains(p.Operations, r.Operation)) && (len(p.Resources) == 0 || slices.Contains(p.Resources, about))
+	handled := (len(p.Operations) == 0 || slices.Contains(p.Operations, r.Operation)) &&
+		(len(p.Resources) == 0 || slices.Contains(p.Resources, about))
 	result := Result{Handled: handled, Object: copied(r.Object)}
 	if !result.Handled {
 		return result

@@ -350,7 +350,7 @@ func TestAccess(t *testing.T) {
 	if _, err := subject.Client.CoreV1().Pods("ns").List(t.Context(), metav1.ListOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	check := func() string { return failuresOf(t, func(t TB) { subject.holdToAccess(t, &descriptor) }) }
+	check := func() string { return failuresOf(t, func(t TB) { subject.checkAccess(t, &descriptor) }) }
 	subject.Validate(t, Create(pod())).Admitted(t)
 	if got, want := subject.Rights(), descriptor.Rights(); !slices.Equal(got, want) {
 		t.Errorf("got %q, want %q", got, want)

@@ -12,8 +12,8 @@ import (
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 )
 
-// Request is what a plugin is asked about. Create, Update, Delete and Connect fill it in as
-// the API server does; what a test wants different it sets afterwards.
+// Request is a request that a plugin decides. Create, Update, Delete and Connect fill it in as the API
+// server does; a test sets afterwards what it wants different.
 type Request struct {
 	Operation   admission.Operation
 	Object      runtime.Object
@@ -28,49 +28,49 @@ type Request struct {
 	User        user.Info
 }
 
-// Create is the request to create object.
+// Create returns the request to create object.
 func Create(object runtime.Object) Request {
 	r := about(object)
 	r.Operation, r.Object, r.Options = admission.Create, object, &metav1.CreateOptions{}
 	return r
 }
 
-// Update is the request to replace old by object.
+// Update returns the request to replace old by object.
 func Update(object, old runtime.Object) Request {
 	r := about(object)
 	r.Operation, r.Object, r.OldObject, r.Options = admission.Update, object, old, &metav1.UpdateOptions{}
 	return r
 }
 
-// Delete is the request to delete old. Both phases see the old object, neither sees an object.
+// Delete returns the request to delete old. Both phases see the old object, neither sees an object.
 func Delete(old runtime.Object) Request {
 	r := about(old)
 	r.Operation, r.OldObject, r.Options = admission.Delete, old, &metav1.DeleteOptions{}
 	return r
 }
 
-// Connect is the request to connect to parent's subresource, "exec" or "attach" say, with the
-// options object that goes with it.
+// Connect returns the request to connect to parent's subresource, such as "exec" or "attach", with the
+// subresource's options object.
 func Connect(parent runtime.Object, subresource string, options runtime.Object) Request {
 	r := about(parent)
 	r.Operation, r.Object, r.Kind, r.Subresource = admission.Connect, options, kindOf(options), subresource
 	return r
 }
 
-// By makes the request that of a user.
+// By returns the request as one of a user.
 func (r Request) By(name string, groups ...string) Request {
 	r.User = &user.DefaultInfo{Name: name, Groups: groups}
 	return r
 }
 
-// On sets resource and subresource where they don't follow from the object's kind: a Binding
-// is created On("pods", "binding"). The resource stays in the object's group and version.
+// On returns the request as one for a resource and subresource that don't follow from the object's
+// kind: a Binding is created On("pods", "binding"). The group and version stay the object's.
 func (r Request) On(resource, subresource string) Request {
 	r.Resource.Resource, r.Subresource = resource, subresource
 	return r
 }
 
-// AsDryRun makes it a request that is to change nothing.
+// AsDryRun returns the request as a dry run.
 func (r Request) AsDryRun() Request {
 	r.DryRun = true
 	return r
@@ -90,8 +90,8 @@ func about(object runtime.Object) Request {
 	return r
 }
 
-// kindOf is what the object says of itself or, as most Go objects leave that empty, what the
-// scheme says of its Go type.
+// kindOf returns the object's apiVersion and kind or, if they are empty as in most Go objects, those
+// that the scheme has for its Go type.
 func kindOf(object runtime.Object) schema.GroupVersionKind {
 	if kind := object.GetObjectKind().GroupVersionKind(); !kind.Empty() {
 		return kind

@@ -11,7 +11,7 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 )
 
-// Result is what came of a request.
+// Result is the result of a request.
 type Result struct {
 	// Handled reports whether the plugin handles the request's operation and names its resource. If
 	// not, it wasn't called.
@@ -22,8 +22,7 @@ type Result struct {
 	Changed bool
 	// Err is the plugin's refusal.
 	Err error
-	// Annotations are the audit annotations the plugin wrote; the request's audit event keeps all
-	// there are.
+	// Annotations are the audit annotations that the plugin wrote.
 	Annotations map[string]string
 	// Warnings are the warnings that the client receives.
 	Warnings []string
@@ -51,8 +50,8 @@ func (r Result) Refused(t TB, code int, message string) Result {
 	return r
 }
 
-// Code is the HTTP status code of the refusal, 0 where the request is admitted. As in the API
-// server, an error that carries no status is a 500.
+// Code returns the HTTP status code of the refusal, 0 if the request is admitted. As in the API
+// server, an error that has no status is a 500.
 func (r Result) Code() int {
 	if r.Err == nil {
 		return 0
@@ -64,7 +63,7 @@ func (r Result) Code() int {
 	return http.StatusInternalServerError
 }
 
-// Message is the text of the refusal, empty where the request is admitted.
+// Message returns the text of the refusal, empty if the request is admitted.
 func (r Result) Message() string {
 	if r.Err == nil {
 		return ""
@@ -72,7 +71,7 @@ func (r Result) Message() string {
 	return r.Err.Error()
 }
 
-// recorder takes down what a plugin says besides its verdict. Plugins may say it concurrently.
+// recorder records the annotations and warnings of a plugin, which may write them concurrently.
 type recorder struct {
 	admission.Attributes
 	t TB

@@ -1,5 +1,7 @@
-// Package podspec is what plugins that look at pods have in common: the pod of a request, and all
+// Package podspec helps plugins that look at pods: it returns the pod of a request, and goes over all
 // of its containers, whichever of the three lists they are in.
+//
+// The package is public: docs/compatibility.md promises its exported names and behaviour.
 package podspec
 
 import (
@@ -19,7 +21,7 @@ const (
 	EphemeralContainers = "ephemeralContainers"
 )
 
-// Position is where a container is in a pod.
+// Position is the position of a container in a pod.
 type Position struct {
 	// List is the field of the spec: InitContainers, Containers or EphemeralContainers.
 	List string
@@ -27,11 +29,10 @@ type Position struct {
 	Index int
 }
 
-// Path is the position as messages have it: spec.containers[0]. It is made when it is asked for,
-// which is when something is wrong.
+// Path returns the position in the form that messages have: spec.containers[0].
 func (p Position) Path() *field.Path { return field.NewPath("spec", p.List).Index(p.Index) }
 
-// In is the container at the position in a pod's spec, which has one there.
+// In returns the container at the position. It panics if the spec has none there.
 func (p Position) In(spec *corev1.PodSpec) *corev1.Container {
 	switch p.List {
 	case InitContainers:
@@ -46,9 +47,9 @@ func common(c *corev1.EphemeralContainer) *corev1.Container {
 	return (*corev1.Container)(&c.EphemeralContainerCommon)
 }
 
-// All are the containers of a pod in the order in which they start: init containers, containers,
-// ephemeral containers. Of an ephemeral container it is what it has in common with the others. What
-// is set in a container is set in the pod.
+// All returns the containers of a pod in the order in which they start: init containers, containers,
+// ephemeral containers. Of an ephemeral container it returns the part that all containers have. The
+// containers are the pod's own: a change of one changes the pod.
 func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
 	return func(yield func(Position, *corev1.Container) bool) {
 		for i := range spec.InitContainers {
@@ -69,8 +70,8 @@ func All(spec *corev1.PodSpec) iter.Seq2[Position, *corev1.Container] {
 	}
 }
 
-// Pod is the object, or old object, of a request for pods: whatever else it may be is refused as a
-// bad request, in the name of the plugin.
+// Pod returns the object, or old object, of a request for pods. If the object isn't a pod, Pod returns
+// a bad request that names the plugin.
 func Pod(plugin string, object runtime.Object) (*corev1.Pod, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		return pod, nil
@@ -78,8 +79,8 @@ func Pod(plugin string, object runtime.Object) (*corev1.Pod, error) {
 	return nil, apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for pods is a %T", plugin, object))
 }
 
-// Says reports whether there is a request or limit for the resource, be it 0. Nil, as a pod without
-// resources of its own has, says nothing.
+// Says reports whether there is a request or limit for the resource, even of 0. It returns false for
+// nil, which a pod without resources of its own has.
 func Says(resources *corev1.ResourceRequirements, name corev1.ResourceName) bool {
 	if resources == nil {
 		return false

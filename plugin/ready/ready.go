@@ -1,9 +1,11 @@
-// Package ready keeps plugins from deciding by a cache that has not yet seen the cluster.
+// Package ready keeps plugins from deciding before their caches are filled.
 //
-// A cache fills when the server starts. A request that comes earlier waits for it, ten seconds at
-// most; then it is refused. Once the caches have synced they stay so, and all that a request pays
-// is a look at a closed channel each. (WaitForReady of k8s.io/apiserver's admission.Handler, which
-// does the same, makes a timer for each request.)
+// Caches are filled when the server starts. A request that arrives earlier waits, for ten seconds at
+// most, and is then refused. Later requests don't wait: each checks a closed channel for each cache.
+// (WaitForReady of k8s.io/apiserver's admission.Handler does the same, but makes a timer for each
+// request.)
+//
+// The package is public: docs/compatibility.md promises its exported names and behaviour.
 package ready
 
 import (
@@ -22,8 +24,8 @@ import (
 // k8s.io/apiserver/pkg/admission/handler.go.
 const limit = 10 * time.Second
 
-// Needs is for the New of a plugin that reads from a cache, and live what that may not show yet.
-// The error names the plugin and what env lacks.
+// Needs returns an error if env has no client or no informers. The error names the plugin. The New of
+// a plugin that reads both caches and the API calls it.
 func Needs(plugin string, env *plugin.Env) error {
 	if env.Client == nil {
 		return errors.New(plugin + " needs a client")
@@ -39,7 +41,7 @@ type Gate struct {
 	synced []<-chan struct{}
 }
 
-// After is the gate that opens once all the informers have synced.
+// After returns a gate that opens when all of the informers have synced.
 func After(informers ...cache.SharedIndexInformer) Gate {
 	var g Gate
 	for _, informer := range informers {
@@ -48,13 +50,13 @@ func After(informers ...cache.SharedIndexInformer) Gate {
 	return g
 }
 
-// And is the gate that opens once g has and all of synced are closed.
+// And returns a gate that opens when g is open and all channels of synced are closed.
 func (g Gate) And(synced ...<-chan struct{}) Gate {
 	return Gate{slices.Concat(g.synced, synced)}
 }
 
-// Wait waits until the gate is open. The error is the request's refusal: the gate didn't open in
-// time, or ctx ended before.
+// Wait waits until the gate is open. If ten seconds pass or ctx ends before that, it returns an error
+// that refuses the request.
 func (g Gate) Wait(ctx context.Context, a admission.Attributes) error {
 	var timeout <-chan time.Time
 	for _, synced := range g.synced {

@@ -6,8 +6,8 @@ import (
 	"k8s.io/client-go/tools/cache"
 )
 
-// Compiled is something that is made of all objects of a cache, such as an index of their parsed
-// selectors. It is made when it is asked for, and made again when it is asked for after a change.
+// Compiled holds a value that is made from all objects of a cache, such as an index of their parsed
+// selectors. Get makes the value when it is first called, and again if the cache has changed since.
 type Compiled[T any] struct {
 	compile func(objects []any) T
 	indexer cache.Indexer
@@ -15,15 +15,15 @@ type Compiled[T any] struct {
 	current atomic.Pointer[result[T]]
 }
 
-// result is what was made of the objects that the cache had after so many changes, or later.
+// result is a value made from the cache after that number of changes, or later.
 type result[T any] struct {
 	changes uint64
-	made    T
+	value   T
 }
 
-// Compile is what compile makes of the informer's objects, which are in no order and not to be
-// changed. The informer must not have been started. compile may be called by several requests at
-// once.
+// Compile returns a Compiled whose value compile makes from the informer's objects. The objects are
+// in no order, and compile must not change them. Several requests may call compile at once. The
+// informer must not have been started.
 func Compile[T any](informer cache.SharedIndexInformer, compile func(objects []any) T) (*Compiled[T], error) {
 	c := &Compiled[T]{compile: compile, indexer: informer.GetIndexer()}
 	_, err := informer.AddEventHandler(cache.ResourceEventHandlerFuncs{
@@ -34,14 +34,14 @@ func Compile[T any](informer cache.SharedIndexInformer, compile func(objects []a
 	return c, err
 }
 
-// Get is what there is now.
+// Get returns the value for the cache's present objects.
 func (c *Compiled[T]) Get() T {
-	// Counted first: what changes while it is being made is seen by the next who asks.
+	// Read the number first: if the cache changes meanwhile, the next call makes the value again.
 	changes := c.changes.Load()
 	if r := c.current.Load(); r != nil && r.changes == changes {
-		return r.made
+		return r.value
 	}
 	r := &result[T]{changes, c.compile(c.indexer.List())}
 	c.current.Store(r)
-	return r.made
+	return r.value
 }

@@ -1,5 +1,7 @@
-// Package typed gives plugins a cache of objects whose kind has a Go type, but no client in
-// client-go: those of package apis.
+// Package typed caches objects for plugins if their kind has a Go type but no client in client-go, as
+// the kinds of package apis.
+//
+// The package is public: docs/compatibility.md promises its exported names and behaviour.
 package typed
 
 import (
@@ -23,11 +25,12 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Informer is the shared informer of a resource, in all namespaces; the host starts it together
-// with client-go's own. object and list are an empty object and an empty list of the resource's
-// type, which is what the cache holds: objects are converted once, when they arrive. The plugin is
-// named where something is missing: by the error, where env lacks what an informer is made of, and
-// in the log, where the cluster doesn't serve the resource.
+// Informer returns the shared informer of a resource, in all namespaces. The host starts it together
+// with client-go's own. object and list are an empty object and an empty list of the resource's Go
+// type. The cache holds objects of that type; each is converted once, on arrival.
+//
+// Informer returns an error that names the plugin if env has no dynamic client or no informers. If
+// the cluster doesn't serve the resource, the log says so and names the plugin.
 func Informer(plugin string, env *plugin.Env, resource schema.GroupVersionResource, object,
 	list runtime.Object) (cache.SharedIndexInformer, error) {
 	if env.Dynamic == nil {
@@ -74,7 +77,7 @@ func Informer(plugin string, env *plugin.Env, resource schema.GroupVersionResour
 	return informer, err
 }
 
-// convert makes of from an object of the type of like.
+// convert returns the object from in the Go type of like.
 func convert(from runtime.Unstructured, like runtime.Object) (runtime.Object, error) {
 	to := reflect.New(reflect.TypeOf(like).Elem()).Interface().(runtime.Object)
 	if err := runtime.DefaultUnstructuredConverter.FromUnstructured(from.UnstructuredContent(), to); err != nil {
@@ -83,8 +86,8 @@ func convert(from runtime.Unstructured, like runtime.Object) (runtime.Object, er
 	return to, nil
 }
 
-// convertEvent converts the object of an event. What an error carries is a Status, and stays one;
-// an object that can't be converted is an error, too: the informer lists again then.
+// convertEvent converts the object of an event. An error's Status stays as it is. If the object can't
+// be converted, the event becomes an error, and the informer lists again.
 func convertEvent(event watch.Event, like runtime.Object) watch.Event {
 	from, ok := event.Object.(*unstructured.Unstructured)
 	if !ok || event.Type == watch.Error {

@@ -1,0 +1,61 @@
+package typed_test
+
+import (
+	"context"
+	"fmt"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic/fake"
+	"k8s.io/client-go/informers"
+	clientfake "k8s.io/client-go/kubernetes/fake"
+
+	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/typed"
+)
+
+// The cache holds PodPresets of the Go type, although client-go has no client for them.
+func ExampleInformer() {
+	scheme := runtime.NewScheme()
+	if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+		fmt.Println(err)
+		return
+	}
+	preset := &settingsv1alpha1.PodPreset{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "proxy"}}
+	env := &plugin.Env{
+		Dynamic: fake.NewSimpleDynamicClientWithCustomListKinds(scheme,
+			map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, preset),
+		Informers: informers.NewSharedInformerFactory(clientfake.NewClientset(), 0),
+	}
+
+	informer, err := typed.Informer("PodPreset", env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
+		&settingsv1alpha1.PodPresetList{})
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+
+	ctx, stop := context.WithCancel(context.Background())
+	defer env.Informers.Shutdown()
+	defer stop()
+	env.Informers.StartWithContext(ctx) // the host does this after all plugins are built
+	<-informer.HasSyncedChecker().Done()
+	for _, object := range informer.GetIndexer().List() {
+		fmt.Println(object.(*settingsv1alpha1.PodPreset).Name)
+	}
+	// Output: proxy
+}
+
+// The number of nodes is made once, and made again after a change.
+func ExampleCompile() {
+	nodes := informers.NewSharedInformerFactory(clientfake.NewClientset(), 0).Core().V1().Nodes().Informer()
+	count, err := typed.Compile(nodes, func(objects []any) int { return len(objects) })
+	if err != nil {
+		fmt.Println(err)
+		return
+	}
+	fmt.Println(count.Get())
+	// Output: 0
+}
