@@ -12,6 +12,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 
 	"gatehouse.dev/review"
+	"gatehouse.dev/test/needs"
 )
 
 // inFolder makes a folder with files the current one.
@@ -36,6 +37,7 @@ const (
 // What can't be judged is said with file and line, ends the command with 2, and keeps nothing else
 // from being judged.
 func TestReviewBadInput(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{
 		"in/a-broken.yaml": configMap + "before}\n---\n# a comment\n\nkind: ConfigMap\n\tapiVersion: v1\n---\n" +
 			configMap +
@@ -130,6 +132,7 @@ note: in/c-crd.yaml:5: CustomResourceDefinition gates.example.com is taken befor
 // Files are named as arguments as well as with -f. Of a directory some can be left out, and of the
 // results those that nobody has to look at; what failed is always shown, and all is counted.
 func TestReviewChoice(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{
 		"in/a.yaml":                configMap + "a}\n",
 		"in/b.yaml":                configMap + "B}\n",
@@ -193,6 +196,7 @@ func TestReviewChoice(t *testing.T) {
 
 // Objects of unknown kinds can be left out, with a note.
 func TestReviewIgnoresUnknown(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{"in.yaml": "kind: Gate\napiVersion: example.com/v1\nmetadata: {name: g}\n---\n" +
 		configMap + "c}\n"})
 	stdout, stderr, code := runCommand(t, "review", "-f", "in.yaml", "--ignore-unknown")
@@ -262,6 +266,7 @@ current-context: c
 
 // The JSON has the fields that programs go by.
 func TestReviewJSON(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{"in.yaml": `kind: ResourceQuota
 apiVersion: v1
 metadata: {name: q}
@@ -374,6 +379,7 @@ func TestProgress(t *testing.T) {
 
 // Each operation is a request of its own.
 func TestReviewOperations(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{
 		"state.yaml": `kind: Pod
 apiVersion: v1

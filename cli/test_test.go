@@ -19,6 +19,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/test/needs"
 )
 
 // cluster is the state of suites: a namespace that admits two pods of one CPU each, and a webhook.
@@ -91,6 +92,7 @@ var (
 
 // Suites, and what is printed of them.
 func TestSuites(t *testing.T) {
+	needs.Server(t)
 	for name, test := range map[string]struct {
 		files        map[string]string
 		args         []string
@@ -363,6 +365,7 @@ func wantJUnit(t *testing.T, printed string) {
 
 // A suite can have its webhooks asked at a local process, or taken to be down.
 func TestSuiteWithWebhooks(t *testing.T) {
+	needs.Server(t)
 	local := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var asked admissionv1.AdmissionReview
 		if err := json.NewDecoder(r.Body).Decode(&asked); err != nil {
@@ -399,6 +402,7 @@ func TestSuiteWithWebhooks(t *testing.T) {
 
 // What was interrupted has not passed.
 func TestInterrupted(t *testing.T) {
+	needs.Server(t)
 	t.Chdir(t.TempDir())
 	write(t, "cluster.yaml", cluster)
 	write(t, "a.yaml", suiteOf(pod+"    - {name: one}\n"))
@@ -415,6 +419,7 @@ func TestInterrupted(t *testing.T) {
 
 // What a suite expects of objects is what came out, once it is updated; in machines' words, too.
 func TestUpdateSuite(t *testing.T) {
+	needs.Server(t)
 	t.Chdir(t.TempDir())
 	write(t, "cluster.yaml", cluster)
 	write(t, "a.yaml", suiteOf(`

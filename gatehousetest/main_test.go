@@ -13,12 +13,14 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/client"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/needs"
 )
 
 // ofMain is the server of somebody else's package, in the processes that TestOfAPackage runs.
 var ofMain *gatehousetest.Server
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	end := os.Getenv("GATEHOUSETEST_MAIN")
 	if end == "" {
 		os.Exit(m.Run())

@@ -66,6 +66,9 @@ func TestKindsOfContainers(t *testing.T) {
 
 // The command as its user runs it.
 func TestServe(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	dir, err := os.MkdirTemp("", "own-plugin-")
 	if err != nil {
 		t.Fatal(err)

@@ -14,6 +14,9 @@ import (
 
 // TestReadme does what the README says, and wants to see what the README shows.
 func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	content, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)

@@ -88,6 +88,9 @@ func TestWebhooks(t *testing.T) {
 
 // What the README shows, with real processes and a real server.
 func TestReadme(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	readme, err := os.ReadFile("README.md")
 	if err != nil {
 		t.Fatal(err)
@@ -138,6 +141,9 @@ func TestReadme(t *testing.T) {
 
 // The API server proves who it is; others are not answered.
 func TestClientCertificates(t *testing.T) {
+	if testing.Short() {
+		t.Skip("starts a server")
+	}
 	authority := webhooktest.NewAuthority(t)
 	s := newShell(t, "")
 	s.run(`go run "$(go env GOROOT)/src/crypto/tls/generate_cert.go" --host=127.0.0.1 --ecdsa-curve=P256`)

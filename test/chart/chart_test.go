@@ -25,6 +25,7 @@ import (
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
 	"gatehouse.dev/test/charts"
+	"gatehouse.dev/test/needs"
 )
 
 var update = flag.Bool("update", false, "write the chart's files that are made from others")
@@ -38,8 +39,8 @@ const (
 var helm string
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	os.Exit(func() int {
-		flag.Parse()
 		bin, err := os.MkdirTemp("", "chart")
 		if err == nil {
 			defer os.RemoveAll(bin)

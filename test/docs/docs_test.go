@@ -112,6 +112,7 @@ func TestMain(m *testing.M) {
 // build builds the programs, unless another test has built them.
 func build(t *testing.T) {
 	t.Helper()
+	needs.Server(t)
 	if err := built(); err != nil {
 		t.Fatal(err)
 	}

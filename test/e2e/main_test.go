@@ -19,6 +19,7 @@ import (
 
 	"k8s.io/klog/v2"
 
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
 )
 
@@ -32,7 +33,7 @@ var binaries struct{ gatehouse, kubectl, etcd string }
 var kubernetesVersion string
 
 func TestMain(m *testing.M) {
-	flag.Parse()
+	needs.NotShort()
 	klog.LogToStderr(false) // clients complain of servers that are killed
 	klog.SetOutput(io.Discard)
 	code, err := buildAndRun(m)
@@ -44,10 +45,6 @@ func TestMain(m *testing.M) {
 }
 
 func buildAndRun(m *testing.M) (code int, err error) {
-	if testing.Short() {
-		fmt.Println("e2e: left out by -short")
-		return 0, nil
-	}
 	// Who runs the tests again and again gives a directory of their own: what is up to date there
 	// isn't linked again.
 	dir := os.Getenv("GATEHOUSE_E2E_BIN")

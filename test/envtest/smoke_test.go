@@ -23,6 +23,7 @@ import (
 
 	"gatehouse.dev/cli"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/webhook/server"
 )
@@ -31,6 +32,7 @@ import (
 // processes that is gatehouse.
 func assets(t *testing.T) string {
 	t.Helper()
+	needs.Server(t)
 	servertest.AsProcess(t)
 	t.Setenv("PATH", filepath.Dir(servertest.KubectlPath(t))+string(os.PathListSeparator)+os.Getenv("PATH"))
 	dir := filepath.Join(t.TempDir(), "assets")

@@ -29,9 +29,6 @@ const whole = "replace google.golang.org/genproto => google.golang.org/genproto 
 // `gatehouse envtest`. They are built with the versions of Kubernetes' modules that we have, so
 // that most of them are built already.
 func TestSuite(t *testing.T) {
-	if testing.Short() {
-		t.Skip("it takes a minute")
-	}
 	folder := assets(t)
 	work := t.TempDir()
 	copied := filepath.Join(work, "controller-runtime")

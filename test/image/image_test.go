@@ -146,6 +146,7 @@ func files(t *testing.T, root string) (names []string) {
 
 // A cluster asks the program of the image, and what it is asked it answers.
 func TestImage(t *testing.T) {
+	needs.Server(t)
 	if os.Geteuid() != 0 {
 		needs.Missing(t, "root, who alone can give a process another file system")
 	}

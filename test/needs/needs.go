@@ -4,6 +4,8 @@
 package needs
 
 import (
+	"flag"
+	"fmt"
 	"os"
 	"os/exec"
 	"strings"
@@ -34,4 +36,25 @@ func Missing(t testing.TB, format string, args ...any) {
 		t.Fatalf("needs "+format, args...)
 	}
 	t.Skipf("needs "+format, args...)
+}
+
+// leftOut is the reason why a test doesn't run with -short.
+const leftOut = "starts a server, which -short leaves out"
+
+// Server skips a test that starts a server if the tests run with -short.
+func Server(t testing.TB) {
+	t.Helper()
+	if testing.Short() {
+		t.Skip(leftOut)
+	}
+}
+
+// NotShort is called first by the TestMain of a package whose tests start servers. With -short it ends
+// the process: none of them runs.
+func NotShort() {
+	flag.Parse()
+	if testing.Short() {
+		fmt.Println("every test of this package " + leftOut)
+		os.Exit(0)
+	}
 }

@@ -11,6 +11,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -24,6 +25,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	cluster = servertest.Start(&suite, servertest.RuntimeConfig("apps/v1beta1=true",
 		"admissionregistration.k8s.io/v1beta1=true", "admissionregistration.k8s.io/v1alpha1=true"), gatehousetest.WithConfig(audited))
 	client, dynamicClient = cluster.Client, cluster.Dynamic

@@ -17,6 +17,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -36,6 +37,7 @@ type api struct {
 }
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	captureLog()
 	suite.Cleanup(func() {
 		if suite.Failed() {

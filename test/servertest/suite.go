@@ -9,6 +9,8 @@ import (
 	"testing"
 
 	"k8s.io/klog/v2"
+
+	"gatehouse.dev/test/needs"
 )
 
 // Suite is a testing.TB for servers that tests share, which are no test's own: they end after all
@@ -22,8 +24,9 @@ type Suite struct {
 }
 
 // Main is for TestMain: it runs the tests, without the servers' log but for its errors, ends what
-// they share, and exits.
+// they share, and exits. With -short it runs none.
 func (s *Suite) Main(m *testing.M) {
+	needs.NotShort()
 	klog.LogToStderr(false) // the tests cause refusals by the dozen
 	klog.SetOutput(io.Discard)
 	os.Exit(s.Run(m))

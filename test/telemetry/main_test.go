@@ -16,6 +16,7 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
@@ -60,6 +61,7 @@ plugins:
 `
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	otlp.Quickly()
 	dir, err := os.MkdirTemp("", "telemetry-")
 	if err != nil {

@@ -14,6 +14,7 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 	"gatehouse.dev/test/volumelabel/cloudtest"
 )
@@ -128,6 +129,7 @@ func (l *logBuffer) String() string {
 }
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	klog.LogToStderr(false)
 	klog.SetOutput(&log)
 	os.Exit(m.Run())

@@ -31,6 +31,7 @@ import (
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/command"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
@@ -83,6 +84,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	otlp.Quickly()
 	spans = otlp.Receive(&suite)
 	dir, err := os.MkdirTemp("", "webhookmode-")

@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -32,6 +33,7 @@ var (
 )
 
 func TestMain(m *testing.M) {
+	needs.NotShort()
 	// Deployments in several versions, to be converted between.
 	cluster = servertest.Start(&suite, servertest.RuntimeConfig("apps/v1beta1=true", "apps/v1beta2=true"))
 	config, client, dynamicClient = servertest.Quick(cluster.Config), cluster.Client, cluster.Dynamic

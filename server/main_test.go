@@ -1,0 +1,13 @@
+package server_test
+
+import (
+	"os"
+	"testing"
+
+	"gatehouse.dev/test/needs"
+)
+
+func TestMain(m *testing.M) {
+	needs.NotShort()
+	os.Exit(m.Run())
+}
