@@ -155,7 +155,7 @@ func (p *program) findDependencies(ast *celast.AST) dependencies {
 // declType returns the type of a variable as the type of a field. A type that has no equivalent
 // becomes dyn.
 //
-// Source: convertCelTypeToDeclType in k8s.io/apiserver/pkg/admission/plugin/cel/composition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go#convertCelTypeToDeclType a4ab937e
 func declType(t *cel.Type) *apiservercel.DeclType {
 	if t == nil {
 		return apiservercel.DynType

@@ -75,8 +75,8 @@ func withChecker(d declarations, use func(*checker) error) error {
 // newChecker returns a checker with the environment of stored expressions, which knows everything
 // that any version of Kubernetes has accepted.
 //
-// Source: createEnvForOpts in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go, and
-// NewCompositedCompiler in composition.go there.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go#createEnvForOpts 3fe63601
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go#NewCompositedCompiler ba75599d
 func newChecker(d declarations) (*checker, error) {
 	request, namespace := requestType(), namespaceType()
 	c := &checker{variables: apiservercel.NewObjectType("kubernetes.variables", noFields)}
@@ -123,7 +123,7 @@ func newChecker(d declarations) (*checker, error) {
 // requestType returns the type of the variable request: AdmissionRequest of admission.k8s.io
 // without uid, object and oldObject.
 //
-// Source: BuildRequestType in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go#BuildRequestType 909abbe6
 func requestType() *apiservercel.DeclType {
 	kind := newObjectType("kubernetes.GroupVersionKind", fieldTypes{
 		"group": requiredField(stringType), "version": requiredField(stringType), "kind": requiredField(stringType),
@@ -155,7 +155,7 @@ func requestType() *apiservercel.DeclType {
 
 // namespaceType returns the type of the variable namespaceObject.
 //
-// Source: BuildNamespaceType in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go#BuildNamespaceType 2c56d1f2
 func namespaceType() *apiservercel.DeclType {
 	labels := apiservercel.NewMapType(stringType, stringType, -1)
 	condition := newObjectType("kubernetes.NamespaceCondition", fieldTypes{

@@ -24,7 +24,7 @@ import (
 // The kind's schema checks the types of the fields. A value that has no form in JSON is left as it
 // is, and the schema refuses it.
 //
-// Source: Patch in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go#Patch bfa3260e
 func Configuration(value ref.Val) (map[string]any, error) {
 	object, ok := value.(*objectValue)
 	if !ok {
@@ -45,8 +45,7 @@ func Configuration(value ref.Val) (map[string]any, error) {
 
 // Patch returns the result of a JSONPatch's expression.
 //
-// Source: evaluatePatchExpression in
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go#evaluatePatchExpression 3560461f
 func Patch(value ref.Val) (jsonpatch.Patch, error) {
 	list, ok := value.(traits.Lister)
 	if !ok {

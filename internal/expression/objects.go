@@ -57,7 +57,7 @@ func (v *objectValue) ConvertToType(t ref.Type) ref.Val {
 // checkTypeNames returns an error for each Object in v whose type isn't named after the field it is
 // in.
 //
-// Source: CheckTypeNamesMatchFieldPathNames in k8s.io/apiserver/pkg/cel/mutation/dynamic.
+// Source: k8s.io/apiserver/pkg/cel/mutation/dynamic#CheckTypeNamesMatchFieldPathNames 7ef930f9
 func (v *objectValue) checkTypeNames() error {
 	return errors.Join(typeErrors(v, []string{v.Type().TypeName()})...)
 }

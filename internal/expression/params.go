@@ -53,7 +53,7 @@ func (p *Params) celValue() any {
 
 // celNamespace returns those fields of a namespace that are declared.
 //
-// Source: CreateNamespaceObject in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#CreateNamespaceObject 04ab51cf
 func celNamespace(namespace *corev1.Namespace) any {
 	return celObject(namespaceVariable, &corev1.Namespace{
 		Spec:   namespace.Spec,

@@ -34,8 +34,9 @@ func (c *checker) plan(ast *cel.Ast) (cel.Program, error) {
 
 // programOptions are the options of an environment's programs.
 //
-// Source: baseOpts in k8s.io/apiserver/pkg/cel/environment/base.go, and the ProgramOptions of the
-// libraries there.
+// The libraries have program options of their own.
+//
+// Source: k8s.io/apiserver/pkg/cel/environment/base.go#baseOpts 06af4a78
 var programOptions = []cel.ProgramOption{
 	cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 	cel.CostLimit(celconfig.PerCallLimit),

@@ -69,7 +69,7 @@ func (p *program) compileOnce() (cel.Program, error) {
 
 // compile checks and plans the expression.
 //
-// Source: CompileCELExpression in k8s.io/apiserver/pkg/admission/plugin/cel/compile.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/compile.go#CompileCELExpression 0d9032e0
 func (p *program) compile() (compiled cel.Program, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {

@@ -14,7 +14,7 @@ import (
 // their own. It is written out because the generic converter takes more than twice as long, and
 // most conditions read the request.
 //
-// Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#CreateAdmissionRequest 894a711e
 func celRequest(request *admissionv1.AdmissionRequest) any {
 	content := map[string]any{
 		"uid":       "",

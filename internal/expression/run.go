@@ -28,7 +28,7 @@ type Inputs struct {
 // A Run evaluates expressions of one policy, in order, with one budget. A variable is evaluated
 // when one of them first reads it, and charged to that one. It is for one goroutine.
 //
-// Source: ForInput in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#ForInput b248a611
 type Run struct {
 	variables *Variables
 	inputs    Inputs
@@ -174,7 +174,7 @@ func (f *frame) Parent() interpreter.Activation { return nil }
 
 // evaluateVariable evaluates a policy's variable. An error is one of the expression that reads it.
 //
-// Source: Callback in k8s.io/apiserver/pkg/admission/plugin/cel/composition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/composition.go#Callback f3a1bd40
 func (f *frame) evaluateVariable(v *composedVariable) ref.Val {
 	if _, err := v.program.compileOnce(); err != nil {
 		return types.NewErr("composited variable %q fails to compile: %v", v.name, err)

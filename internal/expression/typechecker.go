@@ -18,7 +18,7 @@ type TypeChecker struct{ *checker }
 // NewTypeChecker returns a TypeChecker for objects and params of these types; nil is any type.
 // hasParams reports whether params is declared. It takes about 50 ms.
 //
-// Source: buildEnvSet in k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go#buildEnvSet a9ea9bf4
 func NewTypeChecker(object, params *apiservercel.DeclType, hasParams bool) (*TypeChecker, error) {
 	request, namespace := requestType(), namespaceType()
 	c := &checker{variables: apiservercel.NewObjectType("kubernetes.variables", noFields)}

@@ -14,7 +14,7 @@ import (
 // variablesValue is the value of variables: an object with a field for each variable that the
 // expression may read. A variable is evaluated when its field is read.
 //
-// Source: k8s.io/apiserver/pkg/cel/lazy.
+// Source: k8s.io/apiserver/pkg/cel/lazy 36ee29fa
 type variablesValue struct {
 	frame *frame
 	// values holds the values of the variables that have been read, by index.

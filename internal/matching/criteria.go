@@ -137,9 +137,10 @@ func (c *Criteria) newCandidate(t Target, e *equivalents) *Candidate {
 // findOptions returns the rules that match the target: first those for the request's own resource,
 // then those for equivalent ones.
 //
-// Source: matchesResourceRules in k8s.io/apiserver/pkg/admission/plugin/policy/matching, and
-// ShouldCallHook in k8s.io/apiserver/pkg/admission/plugin/webhook/generic, which does the same
-// without names.
+// A webhook has no names of resources.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching.go#matchesResourceRules 867d9499
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go#ShouldCallHook e65ac040
 func (c *Criteria) findOptions(rules []rule, t Target, e *equivalents) []option {
 	var options []option
 	for _, r := range rules {

@@ -11,7 +11,7 @@ import (
 // Describe returns the request as webhooks and expressions see it: about kind and resource, and
 // without uid and objects. Its options are the request's own object.
 //
-// Source: CreateAdmissionRequest in k8s.io/apiserver/pkg/admission/plugin/cel/condition.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#CreateAdmissionRequest 894a711e
 func (r *Request) Describe(kind schema.GroupVersionKind,
 	resource schema.GroupVersionResource) *admissionv1.AdmissionRequest {
 	requestKind, requestResource, dryRun := metav1.GroupVersionKind(r.GetKind()),

@@ -104,7 +104,7 @@ const (
 // conversion. If anything shows that the candidate doesn't match, there is no error: a
 // configuration that a request doesn't concern can't fail it.
 //
-// Source: Matches in k8s.io/apiserver/pkg/admission/plugin/policy/matching.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching#Matches 1c0bc19c
 func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, error) {
 	if c.NeverMatches() {
 		return Match{}, c.mismatch, nil
@@ -143,8 +143,7 @@ func (r *Request) Match(ctx context.Context, c *Candidate) (Match, Mismatch, err
 // namespaceSelected reports whether the selector selects the request's namespace. A Namespace is
 // selected by its own labels. Other objects without a namespace are always selected.
 //
-// Source: MatchNamespaceSelector in
-// k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/namespace#MatchNamespaceSelector 01bfc511
 func (r *Request) namespaceSelected(ctx context.Context, s *selector) (bool, error) {
 	if s.selectsEverything() || r.GetNamespace() == "" && r.GetResource().Resource != namespaces.Resource {
 		return true, nil

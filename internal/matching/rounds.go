@@ -10,9 +10,10 @@ import (
 // reinvocationPolicy IfNeeded are to be called in the second. Each has a key. A Rounds belongs to
 // the request and is kept in its ReinvocationContext.
 //
-// Source: KEP-492, "Mutating admission re-running", webhookReinvokeContext in
-// k8s.io/apiserver/pkg/admission/plugin/webhook/mutating and policyReinvokeContext in
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating.
+// KEP-492, "Mutating admission re-running", says why.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/reinvocationcontext.go#webhookReinvokeContext 3b295756
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/reinvocationcontext.go#policyReinvokeContext 6e3b16f1
 type Rounds[K comparable] struct {
 	// called are the keys of the calls since the object last changed.
 	called sets.Set[K]

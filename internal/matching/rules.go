@@ -10,7 +10,7 @@ import (
 
 // ruleMatches reports whether the rule matches requests with the target.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules a35c3235
 func ruleMatches(rule *admissionregistrationv1.RuleWithOperations, t Target) bool {
 	return containsOrAny(rule.Operations, admissionregistrationv1.OperationType(t.Operation)) &&
 		containsOrAny(rule.APIGroups, t.Resource.Group) &&

@@ -35,8 +35,7 @@ func TargetOf(a admission.Attributes) Target {
 // binding. Webhooks of the API are not called for these, so that no webhook can prevent its own
 // removal. Webhooks from files may be: an administrator can remove the file.
 //
-// Source: IsExemptAdmissionConfigurationResource in
-// k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules.
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules#IsExemptAdmissionConfigurationResource 69e05929
 func (t Target) IsConfiguration() bool { return t.configuration }
 
 func isConfiguration(kind schema.GroupVersionKind) bool {
@@ -56,7 +55,7 @@ func isConfiguration(kind schema.GroupVersionKind) bool {
 // reason only policies from files are evaluated on these. Policies of the API are evaluated on
 // webhook configurations.
 //
-// Source: admissionResources in k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin.go#admissionResources 63dd81d2
 func (t Target) IsPolicy() bool {
 	if t.Resource.Group != admissionregistrationv1.GroupName {
 		return false
@@ -72,7 +71,7 @@ func (t Target) IsPolicy() bool {
 // IsReview reports whether the request asks for an identity or for rights. No policy is evaluated
 // on these, not even one from a file: it could break the cluster.
 //
-// Source: excluded in k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
+// Source: k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion#excluded 475268c3
 func (t Target) IsReview() bool {
 	switch t.Resource.Group {
 	case "authentication.k8s.io":

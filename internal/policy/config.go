@@ -13,7 +13,7 @@ import (
 // force in addition to those of the API. It returns "" if the configuration is nil or names no
 // directory. An unknown field is an error.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/config.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/config 3c46c06c
 func manifestsDir(from io.Reader, kind string) (string, error) {
 	if from == nil {
 		return "", nil

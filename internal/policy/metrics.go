@@ -90,8 +90,8 @@ func observeMutation(ctx context.Context, policy, binding string, took time.Dura
 // errorType returns the label error_type for the text of an error. As upstream, a violation has the
 // same label as an error.
 //
-// Source: ErrorType in
-// k8s.io/apiserver/pkg/admission/plugin/policy/{validating,mutating}/errors.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/errors.go#ErrorType 25689c11
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/errors.go#ErrorType 03683ed8
 func errorType(message string) string {
 	switch {
 	case strings.HasPrefix(message, "compilation"):

@@ -38,8 +38,7 @@ type paramKinds struct {
 
 // paramRetry is how long to wait before looking for a missing kind again.
 //
-// Source: policyRefreshIntervalDefault in
-// k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_source.go#policyRefreshIntervalDefault eabe8828
 const paramRetry = time.Second
 
 func newParamKinds(client dynamic.Interface, mapper meta.RESTMapper, retry func(), done <-chan struct{}) *paramKinds {
@@ -177,8 +176,7 @@ var noParams = []*expression.Params{nil}
 // their names. A nil element means: evaluate the policy without params. An empty list means: don't
 // evaluate it.
 //
-// Source: CollectParams in
-// k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#CollectParams 3896ecdc
 func (p *boundPolicy[E]) findParams(r *request, b *binding) ([]*expression.Params, error) {
 	ref := b.paramRef
 	if p.paramKind == nil || ref == nil {

@@ -39,7 +39,7 @@ const maxViolations = 100
 // follow, one per line. kubectl prints the message or, if the reason is Invalid, the causes: one
 // for each violation.
 //
-// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch d24fd24c
 func refusal(a admission.Attributes, violations []violation) error {
 	if len(violations) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func refusal(a admission.Attributes, violations []violation) error {
 // mutatingRefusal returns the error for errors of MutatingAdmissionPolicies, nil for none. Its code
 // is 403 whatever its reason is, and its message is nothing but the errors.
 //
-// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 27444391
 func mutatingRefusal(a admission.Attributes, failures []violation) error {
 	if len(failures) == 0 {
 		return nil
@@ -111,8 +111,7 @@ func statusCauses(lines []string) []metav1.StatusCause {
 
 // statusCode returns the HTTP status code for the reason of a validation.
 //
-// Source: reasonToCode in
-// k8s.io/apiserver/pkg/admission/plugin/policy/validating/policy_decision.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/policy_decision.go#reasonToCode b7696f4f
 func statusCode(reason metav1.StatusReason) int32 {
 	switch reason {
 	case metav1.StatusReasonForbidden:
@@ -155,8 +154,7 @@ type auditAnnotations struct {
 
 // maxAnnotation is the maximum length of an audit annotation's value in bytes.
 //
-// Source: maxAuditAnnotationValueLength in
-// k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#maxAuditAnnotationValueLength 054c7af1
 const maxAnnotation = 10 * 1024
 
 // add adds a value, unless another binding or other params have added the same one.

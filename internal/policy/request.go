@@ -108,8 +108,8 @@ type invocation struct {
 // visitInvocations calls fail for each error in the configuration of the policy or a binding. Its
 // own error refuses the request.
 //
-// Source: Dispatch in k8s.io/apiserver/pkg/admission/plugin/policy/{generic/policy_dispatcher,
-// validating/dispatcher}.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 27444391
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch d24fd24c
 func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail func(*binding, error),
 	visit func(*invocation)) error {
 	configFailed := fail

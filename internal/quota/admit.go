@@ -12,8 +12,7 @@ import (
 
 // LimitedResource is a resource that may be used only if a quota limits its use.
 //
-// Source: LimitedResource in
-// k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/v1.
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/v1#LimitedResource e0cc1b65
 type LimitedResource struct {
 	// APIGroup is the group of the resource, "" for the core group.
 	APIGroup string `json:"apiGroup,omitempty"`
@@ -49,7 +48,7 @@ type LimitedResource struct {
 // A status that the system reports must not be refused. Use Apply for the subresource status, as
 // upstream does.
 //
-// Source: CheckRequest in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go#CheckRequest 93c3b734
 func (c Change) Admit(quotas []*corev1.ResourceQuota, limited []LimitedResource) ([]*corev1.ResourceQuota, error) {
 	if c.New == nil {
 		return c.Apply(quotas), nil
@@ -173,7 +172,7 @@ func (c Change) isLimitedBy(q *corev1.ResourceQuota) bool {
 // uncoveredNames returns the sorted names that the object uses, that are limited, and that no quota
 // in whose scopes the object is limits.
 //
-// Source: limitedByDefault in k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go#limitedByDefault c488bc7c
 func (c Change) uncoveredNames(quotas []*corev1.ResourceQuota, limited []LimitedResource) []string {
 	var names []string
 	for i := range limited {
@@ -204,10 +203,11 @@ func (c *Cost) isCovered(name corev1.ResourceName, quotas []*corev1.ResourceQuot
 // uncoveredScopes returns the limited scopes that the object is in and no quota has, in the order
 // of the configuration.
 //
-// Source: getMatchedLimitedScopes in
-// k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go and UncoveredQuotaScopes in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go. As there, the quota must have the scope in
-// a form that matches the object, but needn't limit anything in particular.
+// As there, the quota must have the scope in a form that matches the object, but needn't limit
+// anything in particular.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/controller.go#getMatchedLimitedScopes b1c0ba1c
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#UncoveredQuotaScopes 52a2d30d
 func (c Change) uncoveredScopes(quotas []*corev1.ResourceQuota,
 	limited []LimitedResource) []corev1.ScopedResourceSelectorRequirement {
 	var scopes []corev1.ScopedResourceSelectorRequirement

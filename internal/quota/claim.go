@@ -18,8 +18,7 @@ type RelatedObjects interface {
 	// ExtendedResource returns the name of the extended resource that the devices of a device class
 	// are as well (spec.extendedResourceName), "" if there is none.
 	//
-	// Source: ExtendedResourceCache in
-	// k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache.
+	// Source: k8s.io/dynamic-resource-allocation/deviceclass/extendedresourcecache#ExtendedResourceCache 59247e68
 	ExtendedResource(deviceClass string) (string, error)
 	// Pod returns a pod, nil if it doesn't exist.
 	Pod(namespace, name string) (*corev1.Pod, error)
@@ -35,7 +34,7 @@ func DependsOnRelated(resource schema.GroupResource, off Gates) bool {
 
 // claimCost returns the cost of a resource claim.
 //
-// Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go#Usage e3881d93
 func (m Meter) claimCost(claim *resourcev1.ResourceClaim) (*Cost, error) {
 	if m.Off.has(DynamicResourceAllocation) {
 		return countedCost(resourceClaims), nil
@@ -57,8 +56,7 @@ func (m Meter) claimCost(claim *resourcev1.ResourceClaim) (*Cost, error) {
 
 // addExtended adds a claim's devices under the names of the extended resources that they are.
 //
-// Source: addExtendedResourceQuota in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go#addExtendedResourceQuota a1ca182b
 func (m Meter) addExtended(c *Cost, claim *resourcev1.ResourceClaim, devices map[string]int64) error {
 	extended := map[corev1.ResourceName]int64{}
 	for class, n := range devices {
@@ -167,7 +165,7 @@ func OwnerPodUID(claim *resourcev1.ResourceClaim) types.UID {
 // claim's devices, else nil. They don't if the pod has been replaced, if it names another claim, or
 // if it names none and has an older one.
 //
-// Source: getVerifiedPodUsage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/resource_claims.go#getVerifiedPodUsage 78ec739a
 func (m Meter) accountingPodCost(claim *resourcev1.ResourceClaim, owner *metav1.OwnerReference) (*Cost, error) {
 	if m.Related == nil {
 		return nil, nil

@@ -14,7 +14,7 @@ import (
 
 // configKinds holds the kinds and versions of the plugin's configuration. All have the same fields.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota.
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota f1cf0416
 var configKinds = []configfile.Meta{
 	{APIVersion: "apiserver.config.k8s.io/v1", Kind: "ResourceQuotaConfiguration"},
 	{APIVersion: "resourcequota.admission.k8s.io/v1beta1", Kind: "Configuration"},
@@ -66,9 +66,8 @@ func LoadConfig(config io.Reader) ([]LimitedResource, error) {
 
 // validate checks what upstream checks, and the scopes as the API checks a scopeSelector.
 //
-// Source: ValidateConfiguration in
-// k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation, and
-// validateScopedResourceSelectorRequirement in k8s.io/kubernetes/pkg/apis/core/validation.
+// Source: k8s.io/apiserver/pkg/admission/plugin/resourcequota/apis/resourcequota/validation#ValidateConfiguration 84bcbf90
+// Source: k8s.io/kubernetes/pkg/apis/core/validation#validateScopedResourceSelectorRequirement f980e5a0
 func (l *LimitedResource) validate(path *field.Path) field.ErrorList {
 	var all field.ErrorList
 	if l.Resource == "" {

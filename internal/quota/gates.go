@@ -4,7 +4,9 @@ import "k8s.io/component-base/featuregate"
 
 // Gates is a set of the feature gates of Kubernetes that costs depend on.
 //
-// Source: the uses of feature gates in k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
+// These are the gates that the evaluators ask for.
+//
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core bac3c936
 type Gates uint8
 
 const (

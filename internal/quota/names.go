@@ -39,7 +39,7 @@ var (
 
 // legacyCounts holds the resources whose number had a name before count/ was introduced for all.
 //
-// Source: legacyObjectCountAliases in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/registry.go#legacyObjectCountAliases 0c7c2f8d
 var legacyCounts = map[schema.GroupResource]corev1.ResourceName{
 	{Resource: "configmaps"}:             corev1.ResourceConfigMaps,
 	{Resource: "resourcequotas"}:         corev1.ResourceQuotas,
@@ -76,7 +76,7 @@ var resourcesByName = map[corev1.ResourceName]schema.GroupResource{
 // ignoredResources holds the resources that quotas don't count: events, and everything that is
 // never stored.
 //
-// Source: ignoredResources in k8s.io/kubernetes/pkg/quota/v1/install/registry.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/install/registry.go#ignoredResources c6687c46
 var ignoredResources = map[schema.GroupResource]bool{
 	{Resource: "bindings"}:                                                 true,
 	{Resource: "componentstatuses"}:                                        true,
@@ -115,7 +115,7 @@ func Resources(q *corev1.ResourceQuota) []schema.GroupResource {
 // appendResources appends the resources whose objects can use a name: usually one, none for a name
 // that nothing counts, two for an extended resource.
 //
-// Source: the evaluators' MatchingResources, k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core#MatchingResources a0b66df7
 func appendResources(to []schema.GroupResource, name corev1.ResourceName) []schema.GroupResource {
 	if resource, ok := resourcesByName[name]; ok {
 		return append(to, resource)
@@ -160,7 +160,7 @@ func countName(resource schema.GroupResource) corev1.ResourceName {
 
 // isExtendedQuotaName reports whether a name in a quota means requests of an extended resource.
 //
-// Source: isExtendedResourceNameForQuota in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#isExtendedResourceNameForQuota 8f197b52
 func isExtendedQuotaName(name string) bool {
 	return strings.HasPrefix(name, requestsPrefix) &&
 		(!isNativeName(name) || strings.HasPrefix(name, requestsPrefix+deviceClassPrefix))
@@ -169,7 +169,7 @@ func isExtendedQuotaName(name string) bool {
 // isExtendedResource reports whether a name in a container's requests is that of an extended
 // resource, including that of a device class. The API checks whether it is well-formed.
 //
-// Source: IsDRAExtendedResourceName in k8s.io/kubernetes/pkg/scheduler/util/utils.go.
+// Source: k8s.io/kubernetes/pkg/scheduler/util/utils.go#IsDRAExtendedResourceName 725a9dfb
 func isExtendedResource(name string) bool {
 	return strings.HasPrefix(name, deviceClassPrefix) ||
 		!isNativeName(name) && !strings.HasPrefix(name, requestsPrefix)
@@ -178,7 +178,7 @@ func isExtendedResource(name string) bool {
 // isNativeName reports whether a name is Kubernetes' own: without a domain, or with one of
 // kubernetes.io.
 //
-// Source: IsNativeResource in k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go#IsNativeResource 2bfb32ea
 func isNativeName(name string) bool {
 	return !strings.Contains(name, "/") || strings.Contains(name, corev1.ResourceDefaultNamespacePrefix)
 }

@@ -10,7 +10,7 @@ import (
 
 // serviceCost returns the cost of a service.
 //
-// Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/services.go#Usage 5b03c072
 func serviceCost(service *corev1.Service) *Cost {
 	var nodePorts, loadBalancers int64
 	switch service.Spec.Type {
@@ -39,7 +39,7 @@ func serviceCost(service *corev1.Service) *Cost {
 
 // volumeClaimCost returns the cost of a persistent volume claim.
 //
-// Source: Usage in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go#Usage 5f8a8ea5
 func (m Meter) volumeClaimCost(claim *corev1.PersistentVolumeClaim) *Cost {
 	c := &Cost{uses: make([]use, 0, 5)}
 	if !m.Off.has(VolumeAttributesClass) {
@@ -89,8 +89,7 @@ func wholeBytes(amount resource.Quantity) resource.Quantity {
 // attributesClasses returns the volume attributes classes that a claim has, requests or is changing
 // to.
 //
-// Source: getReferencedVolumeAttributesClassNames in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/persistent_volume_claims.go#getReferencedVolumeAttributesClassNames 8ea454a5
 func attributesClasses(claim *corev1.PersistentVolumeClaim) []string {
 	var names []string
 	add := func(name *string) {

@@ -27,7 +27,7 @@ const (
 // demands holds the names for which a quota requires a request or limit of every container, sorted.
 // For historical reasons these names do, and no others.
 //
-// Source: validationSet in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#validationSet 79049563
 var demands = [...]struct {
 	name corev1.ResourceName
 	what statements
@@ -43,7 +43,7 @@ var demands = [...]struct {
 // findOmissions returns the omissions of a pod's containers. There are none if the pod has
 // resources for the pod as a whole.
 //
-// Source: Constraints in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#Constraints c8b3fa6d
 func (m Meter) findOmissions(pod *corev1.Pod) []omission {
 	if !m.Off.has(PodLevelResources) && resourcehelper.IsPodLevelResourcesSet(pod) {
 		return nil

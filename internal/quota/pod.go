@@ -14,8 +14,8 @@ import (
 
 // podCost returns the cost of a pod.
 //
-// Source: PodUsageFunc and podMatchesScopeFunc in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#PodUsageFunc 752f9e79
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#podMatchesScopeFunc c466762b
 func (m Meter) podCost(pod *corev1.Pod) *Cost {
 	c := &Cost{
 		kind:           podKind,
@@ -108,7 +108,7 @@ func requestsExtended(pod *corev1.Pod) bool {
 
 // addPod adds a pod's requests and limits under the names that quotas have for them.
 //
-// Source: podComputeUsageHelper in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#podComputeUsageHelper 7445ffdf
 func (c *Cost) addPod(requests, limits corev1.ResourceList) {
 	common := 0
 	for i := range podNames {
@@ -144,7 +144,7 @@ func (c *Cost) addPod(requests, limits corev1.ResourceList) {
 // (Upstream's computation overflows if the grace period is longer than 292 years, and the pod
 // counts as ended at once.)
 //
-// Source: QuotaV1Pod in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#QuotaV1Pod 41cf4229
 func (m Meter) hasEnded(pod *corev1.Pod) (ended bool, end time.Time) {
 	if pod.Status.Phase == corev1.PodFailed || pod.Status.Phase == corev1.PodSucceeded {
 		return true, time.Time{}
@@ -167,7 +167,7 @@ func (m Meter) hasEnded(pod *corev1.Pod) (ended bool, end time.Time) {
 // isBestEffort reports whether a pod has the QoS class BestEffort: nothing in it requests or limits
 // CPU or memory.
 //
-// Source: GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go.
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go#GetPodQOS 762419c7
 func (m Meter) isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
@@ -200,7 +200,7 @@ func isPositive(list corev1.ResourceList, name corev1.ResourceName) bool {
 
 // usesOtherNamespaces reports whether an affinity refers to pods in other namespaces.
 //
-// Source: usesCrossNamespacePodAffinity in k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#usesCrossNamespacePodAffinity e78dbb4f
 func usesOtherNamespaces(affinity *corev1.Affinity) bool {
 	if affinity == nil {
 		return false

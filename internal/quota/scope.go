@@ -8,7 +8,7 @@ import (
 
 // scopedTo returns c if the object is in all of q's scopes, else nil. c may be nil.
 //
-// Source: Matches in k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go.
+// Source: k8s.io/apiserver/pkg/quota/v1/generic/evaluator.go#Matches c3a8d217
 func (c *Cost) scopedTo(q *corev1.ResourceQuota) *Cost {
 	if c == nil {
 		return nil
@@ -33,8 +33,8 @@ func (c *Cost) scopedTo(q *corev1.ResourceQuota) *Cost {
 // isInScope reports whether the object is in one scope. Only pods and persistent volume claims can
 // be.
 //
-// Source: podMatchesScopeFunc and pvcMatchesScopeFunc in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core.
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core#podMatchesScopeFunc c466762b
+// Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core#pvcMatchesScopeFunc a831c30b
 func (c *Cost) isInScope(scope corev1.ResourceQuotaScope, operator corev1.ScopeSelectorOperator, values []string) bool {
 	switch c.kind {
 	case podKind:
@@ -69,8 +69,7 @@ func (c *Cost) isInScope(scope corev1.ResourceQuotaScope, operator corev1.ScopeS
 // As with label selectors, NotIn matches objects without a class. An unknown operator, which the
 // API refuses, matches nothing.
 //
-// Source: ScopedResourceSelectorRequirementsAsSelector in
-// k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go.
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/helpers.go#ScopedResourceSelectorRequirementsAsSelector 0b6292d8
 func selectorMatches(operator corev1.ScopeSelectorOperator, values []string, class string) bool {
 	switch operator {
 	case corev1.ScopeSelectorOpExists:

@@ -37,6 +37,7 @@ type Container struct {
 // with the test.
 func Start(t testing.TB, containers ...Container) string {
 	t.Helper()
+	needs.Server(t)
 	needs.Programs(t, "prometheus", "promtool")
 	dir := t.TempDir()
 	samples := filepath.Join(dir, "samples")
@@ -52,6 +53,7 @@ func Start(t testing.TB, containers ...Container) string {
 // of its API. It ends with the test.
 func Run(t testing.TB, configuration string) string {
 	t.Helper()
+	needs.Server(t)
 	needs.Programs(t, "prometheus")
 	return run(t, t.TempDir(), configuration)
 }

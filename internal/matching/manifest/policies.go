@@ -19,8 +19,7 @@ import (
 // checkStatic returns an error if a policy or binding has something that is allowed in the API, but
 // not in a file: params, or a reference between files and the API.
 //
-// Source: validatePolicyManifestConstraints in
-// k8s.io/apiserver/pkg/admission/plugin/policy/manifest/loader.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/manifest/loader#validatePolicyManifestConstraints 9c7cd026
 func checkStatic(object Object) error {
 	const noParams = "%s %q: spec.paramKind is not supported for static manifests"
 	switch o := object.(type) {

@@ -17,7 +17,7 @@ import (
 // With its feature gate ManifestBasedAdmissionControlConfig, Kubernetes refuses such names;
 // without, it warns. Existing objects with such names can be changed and deleted.
 //
-// Source: ValidateStaticSuffix in k8s.io/kubernetes/pkg/apis/admissionregistration/validation.
+// Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation#ValidateStaticSuffix bd3e3b4e
 func (s *Set) CheckReserved(a admission.Attributes) error {
 	kind := a.GetKind().GroupKind()
 	if s == nil || a.GetOperation() != admission.Create || a.GetSubresource() != "" ||

@@ -20,9 +20,8 @@ import (
 // Apply merges a configuration into the object, and reports whether that changed it. It gives the
 // configuration the object's apiVersion and kind. An error leaves the object unchanged.
 //
-// Source: ApplyStructuredMergeDiff in
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go, and dispatchOne in
-// ../dispatcher.go.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go#ApplyStructuredMergeDiff d8a01e97
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go#dispatchOne d808e53c
 func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
 	if len(configuration) == 0 {
 		o.setDefaults()

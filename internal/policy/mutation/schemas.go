@@ -26,9 +26,9 @@ import (
 // schema is asked for and the last reading is five seconds old or, for a kind that isn't known yet,
 // one second. If no policy needs a schema, nothing is read.
 //
-// Source: typeConverterManager in
-// k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/typeconverter.go, which reads the
-// index every five seconds.
+// Upstream reads the index every five seconds.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/typeconverter.go#typeConverterManager 919d314c
 type Schemas struct {
 	server discovery.OpenAPIV3SchemaInterface
 	now    func() time.Time
