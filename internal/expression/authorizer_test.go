@@ -16,7 +16,7 @@ import (
 	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
-// What an authorizer is asked, and how its answer is read.
+// An authorizer receives the attributes of the check, and its answer becomes a value of CEL.
 //
 // Source: k8s.io/apiserver/pkg/cel/library/authz.go, and the authorizer cases of TestCondition in
 // k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go.
@@ -115,9 +115,9 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 	}
 }
 
-// Where the feature gate is off, as on a server that is like Kubernetes 1.33 it can be, an
-// expression that was stored before still works, and the authorizer is asked without its selectors.
-// (New ones are refused by the API.)
+// If the feature gate is off, as it can be on a server that emulates Kubernetes 1.33, a stored
+// expression still works, and the authorizer is asked without its selectors. (The API refuses new
+// ones.)
 //
 // Source: the cases of enableSelectors of TestCondition in
 // k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go, and Authorize in

@@ -123,7 +123,7 @@ func TestCandidatesFollowTheMapper(t *testing.T) {
 	}
 }
 
-// An engine is asked once for a target, for as long as the mapper says the same.
+// An engine is asked once for a target, as long as the mapper says the same.
 func TestIndexRemembers(t *testing.T) {
 	mapper := runtime.NewEquivalentResourceRegistry()
 	mapper.RegisterKindFor(gvr("", "v1", "pods"), "", corev1.SchemeGroupVersion.WithKind("Pod"))

@@ -196,8 +196,8 @@ func (unknowing) KindFor(schema.GroupVersionResource, string) schema.GroupVersio
 	return schema.GroupVersionKind{}
 }
 
-// A namespace that the cache doesn't have is read live, once a request, whether it is there or not.
-// Where that fails nobody is guessing.
+// A namespace that the cache lacks is read live, once a request, whether it exists or not. If that
+// fails, matching fails.
 func TestNamespaceIsReadLive(t *testing.T) {
 	namespaces, client := testNamespaces(t)
 	fresh := &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fresh", Labels: map[string]string{"team": "b"}}}

@@ -48,7 +48,7 @@ var (
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{RuleWithOperations: rule}}}
 )
 
-// excluded are webhooks that nobody answers, which the condition excludes.
+// excluded returns webhooks that don't answer and that the condition excludes.
 func excluded(condition string) (*admissionregistrationv1.MutatingWebhook,
 	*admissionregistrationv1.ValidatingWebhook) {
 	nobody, conditions := "https://127.0.0.1:1/", []admissionregistrationv1.MatchCondition{{Name: "c",

@@ -54,8 +54,8 @@ func TestCollection(t *testing.T) {
 	}
 }
 
-// A snapshot is there from the start, is replaced when an informer has something new, and is kept
-// where nothing has changed.
+// There is a snapshot from the start. It is replaced when an informer has something new, and kept
+// if nothing has changed.
 func TestSource(t *testing.T) {
 	client := fake.NewClientset(aPolicy("a"))
 	factory := informers.NewSharedInformerFactory(client, 0)

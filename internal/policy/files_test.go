@@ -47,8 +47,8 @@ spec: {policyName: all.static.k8s.io` + bound + `}
 `
 }
 
-// Policies of files are in force besides those of the API, and before them. They alone are asked
-// about policies and bindings, and nobody about reviews.
+// Policies from files are in force in addition to those of the API, and before them. Only they are
+// evaluated on policies and bindings. On reviews none is.
 //
 // Source: TestDispatch cases in
 // k8s.io/apiserver/pkg/admission/plugin/policy/generic/plugin_test.go.

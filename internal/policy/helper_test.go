@@ -122,7 +122,7 @@ var (
 	limits     = schema.GroupVersionResource{Group: "example.com", Version: "v1", Resource: "limits"}
 )
 
-// allowAlice lets alice, and nobody else, do everything.
+// allowAlice allows everything to alice and nothing to other users.
 var allowAlice = authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
 	string,
 	error) {

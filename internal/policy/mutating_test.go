@@ -28,7 +28,7 @@ func label(key, value string) string {
 	return `Object{metadata: Object.metadata{labels: {"` + key + `": ` + value + `}}}`
 }
 
-// What observers are told: of each policy with each binding and params, and what it has changed.
+// Observers receive a call for each policy with each binding and params, with its changes.
 func TestObserversOfMutations(t *testing.T) {
 	limited := mutatingOf(t, "limited", "{paramKind: {apiVersion: example.com/v1, kind: Limit}, "+
 		applying(label("max", "string(params.spec.max)"))+"}")
@@ -95,7 +95,7 @@ func TestMutatingOutOfTime(t *testing.T) {
 	}
 }
 
-// What somebody connects with is an object, too.
+// The options of a connection are an object, too.
 func TestMutatingConnect(t *testing.T) {
 	p := mutatingOf(t, "p", `mutations: [{patchType: JSONPatch, jsonPatch: {expression: `+
 		`'[JSONPatch{op: "replace", path: "/command/0", value: "true"}]'}}]`)
@@ -131,8 +131,8 @@ func TestNothingChanged(t *testing.T) {
 
 var fuzzed = expression.NewCompiler()
 
-// FuzzMutating has arbitrary expressions evaluated. Whatever they are, nothing panics, the object
-// is as it was where the request is refused for them, and they end within their budget.
+// FuzzMutating evaluates arbitrary expressions. Nothing panics, a refused request leaves the object
+// unchanged, and every evaluation ends within its budget.
 func FuzzMutating(f *testing.F) {
 	for _, seed := range []string{
 		label("a", `"b"`), `Object{spec: object.spec}`, `Object{spec: Object.spec{containers: object.spec.containers}}`,

@@ -249,8 +249,8 @@ func TestPrepared(t *testing.T) {
 	<-ended
 }
 
-// A kind of params that appears while its policy is in force is found; one that nobody asks for any
-// more isn't watched.
+// A kind of params that appears while its policy is in force is found. A kind that no policy uses
+// any more isn't watched.
 func TestKindsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cluster(t, limit("one", 1), policyOf(t, "p", byLimit),

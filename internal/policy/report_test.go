@@ -14,7 +14,7 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// What observers are told: of each policy with a rule for the request, with each binding and
+// Observers receive a call for each policy with a rule for the request, with each binding and
 // params.
 func TestObserversAreTold(t *testing.T) {
 	limited := policyOf(t, "limited", byLimit)
@@ -91,8 +91,8 @@ func TestObserversAreTold(t *testing.T) {
 	}
 }
 
-// Observers are told of policies and bindings that nearly have a rule for the request, and nothing
-// else is done for those: an error in matching the policy is none of the request's.
+// Observers receive a call for policies and bindings that nearly have a rule for the request.
+// Nothing else happens: an error in matching such a policy isn't one of the request.
 func TestNearMissesAreReported(t *testing.T) {
 	const never = `validations: [{expression: "false"}]`
 	forPods, forAll := policyOf(t, "pods", never), policyOf(t, "all", never)

@@ -13,7 +13,7 @@ type admitTest struct {
 	old, new runtime.Object
 	quotas   []*corev1.ResourceQuota
 	limited  []LimitedResource
-	// One of the two: what becomes of quotas, and why not.
+	// Either the changed quotas, or the refusal.
 	want, err string
 }
 
@@ -201,7 +201,7 @@ func TestAdmit(t *testing.T) {
 	}
 }
 
-// Limits are those of spec.hard, even where no controller has copied them yet.
+// The limits of spec.hard apply, even if no controller has copied them to the status yet.
 func TestAdmitBySpec(t *testing.T) {
 	q := newQuota("q", "pods=2", "pods=2")
 	q.Status.Hard = list("pods=5")

@@ -119,7 +119,7 @@ func TestExtendedResourceClaimUsage(t *testing.T) {
 	}
 }
 
-// Where two classes of a claim are the same extended resource, devices of both count. (Upstream's
+// If two classes of a claim are the same extended resource, devices of both count. (Upstream's
 // Usage takes one of the two at random.)
 func TestClaimOfTwoClassesThatAreOneResource(t *testing.T) {
 	c, err := Meter{Related: &neighbours{classes: map[string]string{"a": "example.com/gpu", "b": "example.com/gpu"}}}.

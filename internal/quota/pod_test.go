@@ -10,9 +10,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// Expected numbers: TestPodEvaluatorUsage in
-// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go, where a case's name is upstream's;
-// the others by its rules.
+// Source of the cases with upstream's names: TestPodEvaluatorUsage in
+// k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods_test.go. The numbers of the others follow from
+// its rules.
 func TestPodUsage(t *testing.T) {
 	const one = "count/pods=1,pods=1,"
 	dongles := func(n string) corev1.Container {

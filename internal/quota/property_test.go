@@ -90,7 +90,7 @@ func (w *world) costs() iter.Seq[*Cost] {
 
 func (w *world) amount(format string) string { return fmt.Sprintf(format, w.IntN(5)) }
 
-// any is some object: of a resource, where that is given.
+// any returns some object: of the resource, unless that is empty.
 func (w *world) any(resource schema.GroupResource) object {
 	deployments := schema.GroupResource{Group: "apps", Resource: "deployments"}
 	if resource.Empty() {

@@ -192,8 +192,9 @@ func TestMutating(t *testing.T) {
 				mutations: mutations{annotate("a")}}}},
 		"a patch that panics its library": {
 			policies: []mutatingPolicy{{name: "a", mutations: mutations{`[JSONPatch{op: "replace", path: ""}]`}}},
-			refused: "policy 'NS-a' with binding 'NS-a-0' denied request: JSON Patch: it makes no sense: runtime " +
-				"error: invalid memory address or nil pointer dereference (spec.mutations[1].jsonPatch.expression)"},
+			refused: "policy 'NS-a' with binding 'NS-a-0' denied request: JSON Patch: an operation can't be " +
+				"applied, check its path and value: runtime error: invalid memory address or nil pointer dereference " +
+				"(spec.mutations[1].jsonPatch.expression)"},
 		"a value over which its library panics": {
 			policies: []mutatingPolicy{{name: "a", mutations: mutations{`[JSONPatch{op: "add", path: "/data",
 				value: {"a": string([Object.spec{a: 1}].size())}}, JSONPatch{op: "test", path: "/none",

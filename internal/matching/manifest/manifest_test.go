@@ -298,7 +298,7 @@ func TestUnreadableFile(t *testing.T) {
 	}
 }
 
-// A file may be anything, but is read only where that ends.
+// Only regular files are read: another one may never end.
 func TestNoRegularFile(t *testing.T) {
 	dir := t.TempDir()
 	if err := os.Symlink("/dev/zero", filepath.Join(dir, "a.yaml")); err != nil {

@@ -72,7 +72,7 @@ func TestReload(t *testing.T) {
 	put(t, dir, "b.yaml", "{")
 	failures++
 	check("broken", s.reload(), false, "a b", hash(good, better),
-		"the manifests in "+dir+" are not in force, those before them still are: error loading "+filepath.Join(dir,
+		"the manifests in "+dir+" are not in force, the previous ones still are: error loading "+filepath.Join(dir,
 			"b.yaml"))
 
 	// Every look at broken files is a failure, so that the counter goes on while they are.

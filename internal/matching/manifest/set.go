@@ -133,7 +133,7 @@ func (s *Set) reload() bool {
 	hash := hashOfFiles(files)
 	if hash == s.hash {
 		if s.failure.Swap(nil) != nil {
-			klog.InfoS("admission manifest config is as it was before it was broken", "plugin", s.metrics.plugin, "dir",
+			klog.InfoS("restored admission manifest config", "plugin", s.metrics.plugin, "dir",
 				s.dir)
 			s.metrics.recordSuccess(hash, hash)
 		}
@@ -173,7 +173,7 @@ func (s *Set) Name() string { return "admission-manifests/" + s.metrics.plugin }
 // are.
 func (s *Set) Check(*http.Request) error {
 	if reason := s.failure.Load(); reason != nil {
-		return fmt.Errorf("the manifests in %s are not in force, those before them still are: %s", s.dir, *reason)
+		return fmt.Errorf("the manifests in %s are not in force, the previous ones still are: %s", s.dir, *reason)
 	}
 	return nil
 }

@@ -174,8 +174,8 @@ func TestMutationsInTurn(t *testing.T) {
 	check(t, object, want)
 }
 
-// What earlier plugins and mutations leave without defaults has them after each mutation, also
-// where that sets a label alone.
+// Fields that earlier plugins and mutations left without defaults have them after each mutation,
+// even if that only sets a label.
 func TestDefaults(t *testing.T) {
 	scheme := runtime.NewScheme()
 	if err := appsv1.AddToScheme(scheme); err != nil {

@@ -63,7 +63,7 @@ func applyPatch(data []byte, patch jsonpatch.Patch) (_ []byte, err error) {
 		// The library panics on some patches that have no meaning: one that replaces the whole
 		// document and has no value, say.
 		if cause := recover(); cause != nil {
-			err = fmt.Errorf("it makes no sense: %v", cause)
+			err = fmt.Errorf("an operation can't be applied, check its path and value: %v", cause)
 		}
 	}()
 	return patch.Apply(data)

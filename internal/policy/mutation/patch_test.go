@@ -68,7 +68,8 @@ spec:
 		"an unknown operation": {
 			patch: "[{op: nop, path: /metadata/none}]", err: "JSON Patch: Unexpected kind: nop"},
 		"no sense at all": {patch: `[{op: replace, path: ""}]`,
-			err: "JSON Patch: it makes no sense: runtime error: invalid memory address or nil pointer dereference"},
+			err: "JSON Patch: an operation can't be applied, check its path and value: runtime error: invalid memory " +
+				"address or nil pointer dereference"},
 		"a quantity that takes for ever to parse": {
 			patch: "[{op: add, path: " + at + `/0/resources, value: {limits: {cpu: "1e-99999999"}}}]`,
 			err:   internal + resource.ErrFormatWrong.Error()},

@@ -36,8 +36,8 @@ func client() *fake.Clientset {
 		&resourcev1.ResourceClaim{ObjectMeta: named("b", "c")})
 }
 
-// asked is what o answers to a question in words: class NAME, pod NAMESPACE/NAME, claims NAMESPACE.
-func asked(o quota.RelatedObjects, question string) (string, error) {
+// ask returns o's answer to a question in words: class NAME, pod NAMESPACE/NAME, claims NAMESPACE.
+func ask(o quota.RelatedObjects, question string) (string, error) {
 	kind, about, _ := strings.Cut(question, " ")
 	switch kind {
 	case "class":
@@ -80,7 +80,7 @@ func TestAt(t *testing.T) {
 				c := client()
 				others := NewReader(t.Context(), c, revision)
 				for range 2 {
-					if got, err := asked(others, question); err != nil || got != test.want {
+					if got, err := ask(others, question); err != nil || got != test.want {
 						t.Errorf("got %q, %v, want %q", got, err, test.want)
 					}
 				}
@@ -111,8 +111,8 @@ func calls(actions []k8stesting.Action) (all []string) {
 	return all
 }
 
-// Where the API doesn't answer nothing is made up, and it is asked again the next time. A server
-// without device classes has none.
+// If the API doesn't answer, that is an error, and the next call asks again. A server without
+// device classes has none.
 func TestErrors(t *testing.T) {
 	missing := apierrors.NewNotFound(resourcev1.Resource("deviceclasses"), "")
 	slow := apierrors.NewTimeoutError("too slow", 1)
@@ -135,11 +135,11 @@ func TestErrors(t *testing.T) {
 				return fails, nil, test.fault
 			})
 			others := NewReader(t.Context(), c, "")
-			if got, err := asked(others, test.question); got != "" || !errors.Is(err, test.want) {
+			if got, err := ask(others, test.question); got != "" || !errors.Is(err, test.want) {
 				t.Errorf("got %q, %v, want %v", got, err, test.want)
 			}
 			fails = false
-			if got, err := asked(others, test.question); err != nil || got != test.then {
+			if got, err := ask(others, test.question); err != nil || got != test.then {
 				t.Errorf("then got %q, %v, want %q", got, err, test.then)
 			}
 		})
