@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	schedulingdefaults "k8s.io/kubernetes/pkg/apis/scheduling/v1"
+
+	"gatehouse.dev/apiserver/upstream"
 )
 
 const (
@@ -33,9 +35,6 @@ const (
 	// seconds.
 	beingMade = 3 * time.Second
 )
-
-var systemNamespaces = []string{metav1.NamespaceSystem, metav1.NamespacePublic, metav1.NamespaceDefault,
-	corev1.NamespaceNodeLease}
 
 // bootstrapHook makes what a cluster has from its first moment on. The server is not ready before
 // it is done.
@@ -99,7 +98,7 @@ func inParallel(ctx context.Context, tasks []task) error {
 
 func namespaceTasks(client kubernetes.Interface) []task {
 	var tasks []task
-	for _, name := range systemNamespaces {
+	for _, name := range upstream.SystemNamespaces {
 		tasks = append(tasks, task{"namespace " + name, func(ctx context.Context) error {
 			if _, err := client.CoreV1().Namespaces().Get(ctx, name, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
 				return err

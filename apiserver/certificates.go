@@ -18,16 +18,8 @@ import (
 
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/apiserver/upstream"
 )
-
-const (
-	// signersKeys and signersLimits are how long an external signer may take to return its keys,
-	// and then its limits. They are kube-apiserver's.
-	signersKeys, signersLimits = time.Minute, 10 * time.Second
-)
-
-// serviceNames are the names by which pods call the API server.
-var serviceNames = []string{"kubernetes.default.svc", "kubernetes.default", "kubernetes"}
 
 func (o *Options) pkiDir() string { return filepath.Join(o.DataDir, datadir.PKI) }
 
@@ -40,7 +32,7 @@ func (o *Options) completeCertificates() (err error) {
 		if o.authority, err = pki.NewAuthority(); err != nil {
 			return err
 		}
-		if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts(o.Run.AdvertiseAddress.String(), serviceNames,
+		if err := o.SecureServing.MaybeDefaultWithSelfSignedCerts(o.Run.AdvertiseAddress.String(), upstream.ServiceNames,
 			[]net.IP{o.apiServiceIP}); err != nil {
 			return fmt.Errorf("error creating self-signed certificates: %w", err)
 		}
@@ -77,7 +69,7 @@ func (o *Options) completeCertificates() (err error) {
 // server may be called.
 func (o *Options) makeServingCertificate() error {
 	hosts := append([]string{"localhost", "127.0.0.1", "::1", "kubernetes.default.svc.cluster.local",
-		o.apiServiceIP.String(), o.Run.AdvertiseAddress.String(), o.Run.ExternalHost}, serviceNames...)
+		o.apiServiceIP.String(), o.Run.AdvertiseAddress.String(), o.Run.ExternalHost}, upstream.ServiceNames...)
 	if bind := o.SecureServing.BindAddress; !bind.IsUnspecified() {
 		hosts = append(hosts, bind.String())
 	}
@@ -165,11 +157,11 @@ func (o *Options) useSigner(ctx context.Context) error {
 		return err
 	}
 	accounts := o.Authentication.ServiceAccounts
-	signer, keys, err := plugin.New(ctx, accounts.Issuers[0], o.ServiceAccountSigningEndpoint, signersKeys, false)
+	signer, keys, err := plugin.New(ctx, accounts.Issuers[0], o.ServiceAccountSigningEndpoint, upstream.SignerKeysTimeout, false)
 	if err != nil {
 		return fmt.Errorf("--%s: %w", serviceAccountSigningEndpoint, err)
 	}
-	limited, cancel := context.WithTimeout(ctx, signersLimits)
+	limited, cancel := context.WithTimeout(ctx, upstream.SignerLimitsTimeout)
 	defer cancel()
 	metadata, err := signer.GetServiceMetadata(limited)
 	if err != nil {

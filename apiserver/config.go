@@ -48,11 +48,9 @@ import (
 
 	apisopenapi "gatehouse.dev/apis/openapi"
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/apiserver/upstream"
 	"gatehouse.dev/internal/quota"
 )
-
-// informerResync is kube-apiserver's.
-const informerResync = 10 * time.Minute
 
 // config holds what the three servers of the delegation chain (custom resources, Kubernetes' own
 // kinds, aggregated APIs) are made from.
@@ -106,7 +104,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	if c.client, err = kubernetes.NewForConfig(g.LoopbackClientConfig); err != nil {
 		return nil, err
 	}
-	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, informerResync,
+	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, upstream.InformerResync,
 		informers.WithTransform(withoutManagedFields))
 	if err := c.pods.feed(c.informers, o.WholePods); err != nil {
 		return nil, err
@@ -131,8 +129,8 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	c.applyOpenAPI()
 	g.LongRunningFunc = filters.BasicLongRunningRequestCheck(
-		sets.NewString("watch", "proxy"),
-		sets.NewString("attach", "exec", "proxy", "log", "portforward"),
+		sets.NewString(upstream.LongRunningVerbs...),
+		sets.NewString(upstream.LongRunningSubresources...),
 	)
 	if err := c.applyStorage(); err != nil {
 		return nil, err

@@ -6,11 +6,11 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gatehouse.dev/apiserver/upstream"
 )
 
 const (
-	// keepAlive is how often a quiet connection is probed, as in kube-apiserver.
-	keepAlive = 3 * time.Minute
 	// quiet is how long nothing may have been served before connections are closed. A last answer,
 	// or the message that ends a connection, may still be on its way.
 	quiet = 50 * time.Millisecond
@@ -50,7 +50,7 @@ func (l *listener) Accept() (net.Conn, error) {
 	if tcp, ok := accepted.(*net.TCPConn); ok {
 		// An error shows at the first read, too.
 		_ = tcp.SetKeepAlive(true)
-		_ = tcp.SetKeepAlivePeriod(keepAlive)
+		_ = tcp.SetKeepAlivePeriod(upstream.KeepAlivePeriod)
 	}
 	c := &connection{Conn: accepted, of: l}
 	l.mu.Lock()

@@ -165,7 +165,7 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 	}{
 		{"gatehouse/bootstrap", c.bootstrapHook},
 		{"start-system-namespaces-controller", func(hook server.PostStartHookContext) error {
-			go systemnamespaces.NewController(systemNamespaces, c.client,
+			go systemnamespaces.NewController(upstream.SystemNamespaces, c.client,
 				c.informers.Core().V1().Namespaces()).Run(hook.Done())
 			return nil
 		}},

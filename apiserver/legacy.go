@@ -20,6 +20,8 @@ import (
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/kube-openapi/pkg/common"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"gatehouse.dev/apiserver/upstream"
 )
 
 // Legacy serves kinds and versions that Kubernetes no longer serves. Its kinds are of a scheme of
@@ -84,7 +86,7 @@ func (c *config) allocated(s *server.GenericAPIServer) (*restclient.Config, info
 	if err != nil {
 		return nil, nil, err
 	}
-	factory := informers.NewSharedInformerFactoryWithOptions(client, informerResync,
+	factory := informers.NewSharedInformerFactoryWithOptions(client, upstream.InformerResync,
 		informers.WithTransform(withoutManagedFields))
 	return config, prompt{factory},
 		s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {

@@ -3,7 +3,6 @@ package apiserver
 import (
 	"fmt"
 	"slices"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -30,10 +29,9 @@ import (
 	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 	storagerest "k8s.io/kubernetes/pkg/registry/storage/rest"
 	svmrest "k8s.io/kubernetes/pkg/registry/storagemigration/rest"
-)
 
-// serviceRepairInterval is how often Services' IPs and ports are compared with the allocations.
-const serviceRepairInterval = 3 * time.Minute
+	"gatehouse.dev/apiserver/upstream"
+)
 
 // A provider is an API group's storage as Kubernetes' registries provide it.
 type provider = controlplaneapiserver.RESTStorageProvider
@@ -67,7 +65,7 @@ func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 			ClusterIPRange:          c.options.serviceIPs[0],
 			SecondaryClusterIPRange: c.options.serviceIPs[1],
 			NodePortRange:           c.options.ServiceNodePortRange,
-			IPRepairInterval:        serviceRepairInterval,
+			IPRepairInterval:        upstream.ServiceRepairInterval,
 		},
 	}, g.Authorization.Authorizer)
 	if err != nil {

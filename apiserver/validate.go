@@ -19,6 +19,7 @@ import (
 	netutils "k8s.io/utils/net"
 
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/apiserver/upstream"
 )
 
 // validate reports everything that is wrong at once.
@@ -142,7 +143,7 @@ func (o *Options) validateFairness() error {
 	if !o.Features.EnablePriorityAndFairness {
 		return nil
 	}
-	for _, key := range []string{"flowcontrol.apiserver.k8s.io/v1", "api/ga", "api/all"} {
+	for _, key := range upstream.FairnessVersions {
 		switch o.APIEnablement.RuntimeConfig[key] {
 		case "false":
 			return fmt.Errorf("--runtime-config=%s=false conflicts with --enable-priority-and-fairness=true", key)

@@ -2,16 +2,14 @@ package upstream
 
 import (
 	"go/ast"
-	"go/parser"
-	"go/token"
-	"os/exec"
-	"path/filepath"
 	"strconv"
 	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	controlplaneapiserver "k8s.io/kubernetes/pkg/controlplane/apiserver"
+
+	"gatehouse.dev/internal/kubesource"
 )
 
 // gone are versions in upstream's table that no storage serves any more.
@@ -22,20 +20,6 @@ var gone = map[schema.GroupVersion]bool{
 	{Group: "batch", Version: "v2alpha1"}:       true,
 	{Group: "node.k8s.io", Version: "v1alpha1"}: true,
 	{Group: "node.k8s.io", Version: "v1beta1"}:  true,
-}
-
-// parse returns a file of k8s.io/kubernetes.
-func parse(t *testing.T, file string) *ast.File {
-	t.Helper()
-	dir, err := exec.CommandContext(t.Context(), "go", "list", "-m", "-f", "{{.Dir}}", "k8s.io/kubernetes").Output()
-	if err != nil {
-		t.Fatalf("finding the source of k8s.io/kubernetes: %v", err)
-	}
-	parsed, err := parser.ParseFile(token.NewFileSet(), filepath.Join(strings.TrimSpace(string(dir)), file), nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return parsed
 }
 
 // fields returns the values of a composite literal's fields.
@@ -58,7 +42,8 @@ func fields(literal ast.Expr) map[string]string {
 func TestPriorities(t *testing.T) {
 	want := controlplaneapiserver.DefaultGenericAPIServicePriorities()
 	generic, known := len(want), map[schema.GroupVersion]bool{}
-	ast.Inspect(parse(t, "cmd/kube-apiserver/app/aggregator.go"), func(n ast.Node) bool {
+	source := kubesource.Parse(t, "k8s.io/kubernetes/cmd/kube-apiserver/app/aggregator.go")
+	ast.Inspect(source.Value("apiVersionPriorities"), func(n ast.Node) bool {
 		pair, ok := n.(*ast.KeyValueExpr)
 		if !ok {
 			return true
@@ -112,12 +97,8 @@ func TestPriorities(t *testing.T) {
 
 // The API server installs the same groups as upstream, in the same order.
 func TestGroups(t *testing.T) {
-	want := providers(parse(t, "pkg/controlplane/instance.go"), "StorageProviders")
-	source, err := parser.ParseFile(token.NewFileSet(), "../resources.go", nil, 0)
-	if err != nil {
-		t.Fatal(err)
-	}
-	got := providers(source, "groups")
+	want := providers(kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/instance.go").Func("StorageProviders"))
+	got := providers(kubesource.Parse(t, "../resources.go").Func("groups"))
 	if len(want) < 20 || strings.Join(got, " ") != strings.Join(want, " ") {
 		t.Errorf("groups of the API server\n%s\nupstream has\n%s", strings.Join(got, "\n"), strings.Join(want, "\n"))
 	}
@@ -125,25 +106,19 @@ func TestGroups(t *testing.T) {
 
 // providers returns the packages of the storage providers in the list that a function makes. The
 // core group is first in both and isn't a literal.
-func providers(file *ast.File, function string) []string {
+func providers(function *ast.BlockStmt) []string {
 	var all []string
-	for _, declaration := range file.Decls {
-		f, ok := declaration.(*ast.FuncDecl)
-		if !ok || f.Name.Name != function {
-			continue
-		}
-		ast.Inspect(f, func(n ast.Node) bool {
-			literal, ok := n.(*ast.CompositeLit)
-			if !ok {
-				return true
-			}
-			if selector, ok := literal.Type.(*ast.SelectorExpr); ok && strings.HasSuffix(selector.Sel.Name, "StorageProvider") {
-				if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name != "controlplaneapiserver" {
-					all = append(all, pkg.Name+"."+selector.Sel.Name)
-				}
-			}
+	ast.Inspect(function, func(n ast.Node) bool {
+		literal, ok := n.(*ast.CompositeLit)
+		if !ok {
 			return true
-		})
-	}
+		}
+		if selector, ok := literal.Type.(*ast.SelectorExpr); ok && strings.HasSuffix(selector.Sel.Name, "StorageProvider") {
+			if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name != "controlplaneapiserver" {
+				all = append(all, pkg.Name+"."+selector.Sel.Name)
+			}
+		}
+		return true
+	})
 	return all
 }

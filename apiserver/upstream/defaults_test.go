@@ -1,0 +1,123 @@
+package upstream
+
+import (
+	"go/ast"
+	"path/filepath"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+
+	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+
+	"gatehouse.dev/internal/kubesource"
+)
+
+func TestDurations(t *testing.T) {
+	config := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/config.go")
+	options := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/options/options.go")
+	for name, test := range map[string]struct {
+		got  time.Duration
+		want ast.Expr
+	}{
+		"InformerResync": {InformerResync,
+			config.Calls("clientgoinformers.NewSharedInformerFactoryWithOptions")[0].Args[1]},
+		"ServiceRepairInterval": {ServiceRepairInterval,
+			kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/instance.go").Value("repairLoopInterval")},
+		"KeepAlivePeriod": {KeepAlivePeriod,
+			kubesource.Parse(t, "k8s.io/apiserver/pkg/server/secure_serving.go").Value("defaultKeepAlivePeriod")},
+		"SignerKeysTimeout":   {SignerKeysTimeout, options.Calls("plugin.New")[0].Args[3]},
+		"SignerLimitsTimeout": {SignerLimitsTimeout, options.Calls("context.WithTimeout")[0].Args[1]},
+	} {
+		if want := kubesource.Number(test.want); int64(test.got) != want {
+			t.Errorf("%s is %v, upstream's is %s", name, test.got, kubesource.Text(test.want))
+		}
+	}
+}
+
+func TestLists(t *testing.T) {
+	options := kubesource.Parse(t, "k8s.io/kubernetes/cmd/kube-apiserver/app/options/completion.go")
+	longRunning := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/config.go").
+		Calls("filters.BasicLongRunningRequestCheck")[0]
+	validation := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/options/validation.go")
+	var fairness []string
+	ast.Inspect(validation.Func("validateAPIPriorityAndFairness"), func(n ast.Node) bool {
+		if list, ok := n.(*ast.CompositeLit); ok && fairness == nil {
+			fairness = kubesource.Strings(list)
+		}
+		return true
+	})
+	for name, test := range map[string]struct{ got, want []string }{
+		"SystemNamespaces":        {SystemNamespaces, kubeapiserver.NewServerRunOptions().SystemNamespaces},
+		"ServiceNames":            {ServiceNames, kubesource.Strings(options.Calls("s.Options.Complete")[0])},
+		"LongRunningVerbs":        {LongRunningVerbs, kubesource.Strings(longRunning.Args[0])},
+		"LongRunningSubresources": {LongRunningSubresources, kubesource.Strings(longRunning.Args[1])},
+		"FairnessVersions":        {FairnessVersions, fairness},
+	} {
+		if !slices.Equal(test.got, test.want) {
+			t.Errorf("%s are %q, upstream's are %q", name, test.got, test.want)
+		}
+	}
+}
+
+// missingHooks are the hooks of kube-apiserver's start and stop that package apiserver doesn't have.
+var missingHooks = []string{
+	// the proxy between servers of different versions isn't supported
+	"local-discovery-cache-sync", "mixed-version-proxy-handler", "peer-discovery-workers",
+	"peer-endpoint-reconciler-controller",
+	// package apiserver calls the functions that add these
+	"kube-apiserver-autoregistration",
+}
+
+// The start and the stop have hooks of the same names as kube-apiserver's, which clients read at /readyz
+// and /livez.
+func TestHooks(t *testing.T) {
+	theirs := hooks(t, "k8s.io/kubernetes/pkg/controlplane/instance.go",
+		"k8s.io/kubernetes/pkg/controlplane/apiserver/server.go",
+		"k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go")
+	ours := hooks(t, "../delegates.go", "../identity.go", "../legacy.go", "../server.go")
+	for name := range theirs {
+		if ours[name] == slices.Contains(missingHooks, name) {
+			t.Errorf("hook %s: package apiserver has it: %t", name, ours[name])
+		}
+	}
+	for name := range ours {
+		if !theirs[name] && !strings.HasPrefix(name, "gatehouse/") {
+			t.Errorf("kube-apiserver has no hook %s", name)
+		}
+	}
+	for _, name := range missingHooks {
+		if !theirs[name] {
+			t.Errorf("kube-apiserver no longer has %s: remove it from missingHooks", name)
+		}
+	}
+}
+
+// hooks returns the names of hooks that files add: literals in calls, and those in the list that addHooks
+// adds.
+func hooks(t *testing.T, files ...string) map[string]bool {
+	names := map[string]bool{}
+	for _, name := range files {
+		file := kubesource.Parse(t, name)
+		for _, call := range file.Calls("") {
+			method := kubesource.Text(call.Fun)
+			method = strings.TrimSuffix(method[strings.LastIndex(method, ".")+1:], "OrDie")
+			if method == "AddPostStartHook" || method == "AddPreShutdownHook" {
+				if first, ok := call.Args[0].(*ast.BasicLit); ok {
+					names[kubesource.Strings(first)[0]] = true
+				}
+			}
+		}
+		if filepath.Base(name) == "delegates.go" {
+			for _, statement := range file.Func("addHooks").List[:1] {
+				for _, hook := range statement.(*ast.AssignStmt).Rhs[0].(*ast.CompositeLit).Elts {
+					names[kubesource.Strings(hook.(*ast.CompositeLit).Elts[0])[0]] = true
+				}
+			}
+		}
+	}
+	if len(names) < 8 {
+		t.Fatalf("%q add only %d hooks", files, len(names))
+	}
+	return names
+}
