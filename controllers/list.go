@@ -162,7 +162,7 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 // groupProtection takes the finalizer off deleted PodGroups that no pod is in any more. Most
 // servers don't serve that kind, and there is nothing to do then.
 func groupProtection(ctx context.Context, e *environment) (func(context.Context), error) {
-	client, err := kubernetes.NewForConfig(e.clientConfig("podgroup-protection-controller"))
+	client, err := kubernetes.NewForConfig(e.clientConfig(names.PodGroupProtectionController))
 	if err != nil {
 		return nil, err
 	}

@@ -24,23 +24,48 @@ type File struct {
 	file *ast.File
 }
 
-// Parse parses a file. A name that begins with k8s.io/ is the file's path in that module, at the version
-// that go.mod requires; any other is a path from the test's own directory.
+// Parse parses the file at Path.
 func Parse(t testing.TB, name string) *File {
 	t.Helper()
-	path := name
-	if elements := strings.SplitN(name, "/", 3); elements[0] == "k8s.io" && len(elements) == 3 {
-		dir, err := moduleDir(elements[0] + "/" + elements[1])
-		if err != nil {
-			t.Fatalf("finding the source of %s: %v", name, err)
-		}
-		path = filepath.Join(dir, elements[2])
-	}
-	file, err := parser.ParseFile(token.NewFileSet(), path, nil, parser.SkipObjectResolution)
+	file, err := parser.ParseFile(token.NewFileSet(), Path(t, name), nil, parser.SkipObjectResolution)
 	if err != nil {
 		t.Fatal(err)
 	}
 	return &File{t, name, file}
+}
+
+// ParseAll parses the Go files of the directory at Path, except for tests.
+func ParseAll(t testing.TB, directory string) []*File {
+	t.Helper()
+	names, err := filepath.Glob(filepath.Join(Path(t, directory), "*.go"))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var files []*File
+	for _, name := range names {
+		if !strings.HasSuffix(name, "_test.go") {
+			files = append(files, Parse(t, name))
+		}
+	}
+	if len(files) == 0 {
+		t.Fatalf("%s has no Go files", directory)
+	}
+	return files
+}
+
+// Path returns the path of a file or directory. A name that begins with k8s.io/ is one in that module, at
+// the version that go.mod requires; any other is a path itself.
+func Path(t testing.TB, name string) string {
+	t.Helper()
+	elements := strings.SplitN(name, "/", 3)
+	if elements[0] != "k8s.io" || len(elements) < 3 {
+		return name
+	}
+	dir, err := moduleDir(elements[0] + "/" + elements[1])
+	if err != nil {
+		t.Fatalf("finding the source of %s: %v", name, err)
+	}
+	return filepath.Join(dir, elements[2])
 }
 
 var moduleDirs sync.Map // directories by module
@@ -79,13 +104,22 @@ func (f *File) Value(name string) ast.Expr {
 	return nil
 }
 
+// Funcs returns the bodies of the file's functions and methods by their names.
+func (f *File) Funcs() map[string]*ast.BlockStmt {
+	bodies := map[string]*ast.BlockStmt{}
+	for _, declaration := range f.file.Decls {
+		if function, ok := declaration.(*ast.FuncDecl); ok {
+			bodies[function.Name.Name] = function.Body
+		}
+	}
+	return bodies
+}
+
 // Func returns the body of a function or method.
 func (f *File) Func(name string) *ast.BlockStmt {
 	f.t.Helper()
-	for _, declaration := range f.file.Decls {
-		if function, ok := declaration.(*ast.FuncDecl); ok && function.Name.Name == name {
-			return function.Body
-		}
+	if body := f.Funcs()[name]; body != nil {
+		return body
 	}
 	f.t.Fatalf("%s has no function %s", f.name, name)
 	return nil
