@@ -244,3 +244,15 @@ func Text(node ast.Node) string {
 	}
 	return text.String()
 }
+
+// Fields returns the values that composite literals below a node give a field of that name, in order.
+func Fields(node ast.Node, name string) []ast.Expr {
+	var values []ast.Expr
+	ast.Inspect(node, func(n ast.Node) bool {
+		if pair, ok := n.(*ast.KeyValueExpr); ok && Text(pair.Key) == name {
+			values = append(values, pair.Value)
+		}
+		return true
+	})
+	return values
+}
