@@ -1,7 +1,6 @@
 package apiserver
 
 import (
-	"bytes"
 	"context"
 	"encoding/json"
 	"errors"
@@ -21,6 +20,7 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	kjson "sigs.k8s.io/json"
 
+	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/plugin"
 )
@@ -108,7 +108,7 @@ func validationExempt(ctx context.Context) bool {
 // error is one that runtime.IsNotRegisteredError reports.
 func (s *Server) Storable(document, stored []byte) ([]byte, error) {
 	mediaType := runtime.ContentTypeJSON
-	if bytes.HasPrefix(stored, protobufPrefix) {
+	if quantity.IsProtobuf(stored) {
 		mediaType = runtime.ContentTypeProtobuf
 	}
 	var notFound error
@@ -147,11 +147,6 @@ func (s *Server) Converted(document []byte, to schema.GroupVersionKind) ([]byte,
 	}
 	return nil, notFound
 }
-
-// protobufPrefix begins a value that is stored in protobuf.
-//
-// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
-var protobufPrefix = []byte("k8s\x00")
 
 // builtIn returns the codecs of all kinds that need no CustomResourceDefinition.
 func (s *Server) builtIn() []serializer.CodecFactory {

@@ -2,6 +2,7 @@ package upstream
 
 import (
 	"go/ast"
+	"maps"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -57,6 +58,28 @@ func TestLists(t *testing.T) {
 		if !slices.Equal(test.got, test.want) {
 			t.Errorf("%s are %q, upstream's are %q", name, test.got, test.want)
 		}
+	}
+}
+
+// The objects of a new cluster that package apiserver makes itself are those that Kubernetes' controllers make.
+func TestObjects(t *testing.T) {
+	const controllers = "k8s.io/kubernetes/pkg/controlplane/controller/"
+	service := kubesource.Parse(t, controllers+"kubernetesservice/controller.go")
+	labels := func(function *ast.BlockStmt) map[string]string {
+		return kubesource.Pairs(kubesource.Fields(function, "Labels")[0])
+	}
+	got := labels(kubesource.Parse(t, "../bootstrap.go").Func("kubernetesServiceTask"))
+	if want := labels(service.Func("CreateOrUpdateMasterServiceIfNeeded")); len(got) == 0 || !maps.Equal(got, want) {
+		t.Errorf("the Service kubernetes has the labels %v, upstream's %v", got, want)
+	}
+	cidr := kubesource.Parse(t, controllers+"defaultservicecidr/default_servicecidr_controller.go")
+	ours := kubesource.Parse(t, "../fill.go")
+	if got, want := kubesource.Text(ours.Value("cidrController")), kubesource.Text(cidr.Value("controllerName")); got != want {
+		t.Errorf("the controller of ServiceCIDRs is %s, upstream's %s", got, want)
+	}
+	message := kubesource.Strings(ours.Func("makeServiceCIDR"))[0]
+	if !slices.Contains(kubesource.Strings(cidr.Func("syncStatus")), message) {
+		t.Errorf("upstream's controller says nothing like %q", message)
 	}
 }
 

@@ -20,7 +20,7 @@ const marked = 'x'
 // nothing to mark.
 func markAny(document []byte) []byte {
 	switch {
-	case bytes.HasPrefix(document, protobufPrefix):
+	case IsProtobuf(document):
 		return markProtobuf(document)
 	case json.Valid(document):
 		return markJSON(document)

@@ -7,6 +7,9 @@ import "bytes"
 // Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
 var protobufPrefix = []byte("k8s\x00")
 
+// IsProtobuf reports whether a document is one that Kubernetes wrote in protobuf.
+func IsProtobuf(document []byte) bool { return bytes.HasPrefix(document, protobufPrefix) }
+
 // maxDepth is how many messages deep a quantity's text is looked for. Kubernetes' kinds have none
 // deeper than 16.
 const maxDepth = 24
