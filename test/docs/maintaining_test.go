@@ -1,7 +1,9 @@
 package docs
 
 import (
+	"io/fs"
 	"os"
+	"path/filepath"
 	"regexp"
 	"strings"
 	"testing"
@@ -23,6 +25,24 @@ func TestMaintaining(t *testing.T) {
 	for _, path := range paths {
 		if _, err := os.Stat("../../" + path[1]); err != nil {
 			t.Errorf("docs/maintaining.md names %s: %v", path[1], err)
+		}
+	}
+	tests := map[string]bool{}
+	if err := filepath.WalkDir("../..", func(path string, _ fs.DirEntry, err error) error {
+		if err != nil || !strings.HasSuffix(path, "_test.go") {
+			return err
+		}
+		source, err := os.ReadFile(path)
+		for _, test := range regexp.MustCompile(`(?m)^func (Test\w+)\(`).FindAllSubmatch(source, -1) {
+			tests[string(test[1])] = true
+		}
+		return err
+	}); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range regexp.MustCompile("`(Test[A-Z]\\w+)`").FindAllStringSubmatch(string(text), -1) {
+		if !tests[test[1]] {
+			t.Errorf("docs/maintaining.md names %s, which no file has", test[1])
 		}
 	}
 }
