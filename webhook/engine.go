@@ -15,6 +15,7 @@ import (
 	endpointsrequest "k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 	"k8s.io/apiserver/pkg/util/proxy"
+	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/internal/expression"
@@ -61,11 +62,12 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 	if err != nil {
 		return nil, err
 	}
+	api, _ := env.Client.CoreV1().RESTClient().(*rest.RESTClient)
 	backends, err := backend.NewPool(backend.Config{
 		KubeConfigFile: settings.KubeConfigFile,
 		Services:       services.Lister(),
 		EndpointSlices: endpointSlices,
-		APIServer:      env.Client.CoreV1().RESTClient(),
+		APIServer:      api,
 	})
 	if err != nil {
 		return nil, err

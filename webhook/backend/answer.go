@@ -17,29 +17,29 @@ import (
 	"gatehouse.dev/internal/seconds"
 )
 
-// maxQuoted is how many bytes of an answer get into an error.
+// maxQuoted is how many bytes of an answer are quoted in an error.
 const maxQuoted = 2048
 
-// succeeded tells whether client-go's rest.Request takes the answer for a success.
+// succeeded reports whether client-go's rest.Request takes the answer for a success.
 func succeeded(resp *http.Response) bool {
 	return resp.StatusCode >= http.StatusOK && resp.StatusCode <= http.StatusPartialContent
 }
 
-// check returns the error that an answer is, nil for a body in a success. The errors and their
-// words are those of client-go's rest.Request.
+// check returns nil if the answer is a success with a body. The errors and their words are those of
+// client-go's rest.Request.
 func check(resp *http.Response, body []byte) error {
 	contentType := resp.Header.Get("Content-Type")
-	mediaType := ""
-	if contentType != "" {
-		var err error
-		if mediaType, _, err = mime.ParseMediaType(contentType); err != nil {
-			return apierrors.NewInternalError(err)
-		}
+	mediaType, _, err := mime.ParseMediaType(contentType)
+	if err != nil && contentType != "" {
+		return apierrors.NewInternalError(err)
 	}
 	if succeeded(resp) {
-		if len(body) == 0 {
+		switch {
+		case len(body) == 0:
 			return fmt.Errorf("0-length response with status code: %d and content type: %s", resp.StatusCode,
 				contentType)
+		case len(body) > MaxAnswer:
+			return fmt.Errorf("the response body is too large: limit is %d", MaxAnswer)
 		}
 		return nil
 	}
@@ -58,7 +58,7 @@ func check(resp *http.Response, body []byte) error {
 		seconds, true)
 }
 
-// readError says that an answer broke off.
+// readError returns the error of an answer that broke off.
 func readError(err error) error {
 	if stream := (streamError{}); errors.As(err, &stream) { // as upstream tells them apart
 		return fmt.Errorf("stream error when reading response body, may be caused by closed connection. Please "+
@@ -67,8 +67,8 @@ func readError(err error) error {
 	return fmt.Errorf("unexpected error when reading response body. Please retry. Original error: %w", err)
 }
 
-// retryAfter is how long a backend wants to be left alone before it is asked again, false if it
-// doesn't want to be asked again.
+// retryAfter returns how long to wait before the backend is asked again, false if it doesn't want to
+// be asked again.
 func retryAfter(resp *http.Response) (time.Duration, bool) {
 	if resp.StatusCode != http.StatusTooManyRequests && resp.StatusCode < http.StatusInternalServerError {
 		return 0, false

@@ -1,7 +1,6 @@
 package backend
 
 import (
-	"bytes"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -14,72 +13,83 @@ import (
 	"slices"
 	"time"
 
-	"go.opentelemetry.io/otel/trace"
-	"k8s.io/client-go/rest"
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/component-base/tracing"
+	"k8s.io/utils/ptr"
 )
 
 const (
-	// MaxAnswer is how large an answer may be, in bytes: what the API server takes as a request.
+	// MaxAnswer is how large an answer may be, in bytes. The API server has the same limit for
+	// requests.
 	MaxAnswer = 3 << 20
-
-	// maxTimeout is the longest timeout that a webhook can have.
-	maxTimeout = 30 * time.Second
 
 	// maxRetries is how often a call is repeated for a backend that asks for that.
 	maxRetries = 10
 )
 
+// header is the header of all requests. They share it: a RoundTripper changes a copy.
+var header = http.Header{
+	"Accept":       {"application/json, */*"},
+	"Content-Type": {"application/json"},
+	"User-Agent":   {"kube-apiserver-admission"},
+}
+
+// traced returns a transport that makes requests spans of the trace that they are part of, and passes
+// its context on in their headers. It also does so for a client's trace if this server records none.
+//
+// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper fbd9cccb
+var traced = tracing.WrapperFor(nil) // the provider is that of the request's span
+
 // Client calls one webhook. It is safe for concurrent use.
 type Client struct {
-	url       *url.URL // as users know it
-	resolve   func() (string, error)
-	request   *http.Request // what all requests have in common
+	url       *url.URL               // as users know it
+	resolve   func() (string, error) // returns the host and port to connect to; nil: those of url
 	transport http.RoundTripper
-	traced    http.RoundTripper // transport, for requests that are part of a trace
-	wire      *wire             // below transport; nil for the API server itself
+	conns     *connPool // below transport; nil if it uses none
 }
 
-func newClient(host, urlPath string) *Client {
+func newClient(scheme, host, urlPath string) *Client {
 	// As rest.RESTClient joins it: cleaned, without a trailing slash.
-	u := &url.URL{Scheme: "https", Host: host, Path: path.Join("/", urlPath)}
-	return &Client{
-		url: u,
-		request: &http.Request{
-			Method:     http.MethodPost,
-			URL:        u,
-			Host:       host,
-			Proto:      "HTTP/1.1",
-			ProtoMajor: 1,
-			ProtoMinor: 1,
-			// Shared by all requests: a RoundTripper changes a copy.
-			Header: http.Header{
-				"Accept":       {"application/json, */*"},
-				"Content-Type": {"application/json"},
-				"User-Agent":   {"kube-apiserver-admission"},
-			},
-		},
-	}
+	return &Client{url: &url.URL{Scheme: scheme, Host: host, Path: path.Join("/", urlPath)}}
 }
 
-// callSelf has the API server's own client carry the requests.
-func (c *Client) callSelf(api *rest.RESTClient) {
-	at := api.Post().URL()
-	c.transport = api.Client.Transport
-	c.traced = c.transport // it is, where this server traces
-	u := *c.url
-	u.Scheme, u.Host = at.Scheme, at.Host
-	c.request.URL = &u
+// Local returns a client for a process on this machine that stands in for the backend that cc
+// names, at an http or https URL. If the URL has no path, the backend's is used. The process is the
+// user's own: its certificate isn't verified.
+func Local(at string, cc admissionregistrationv1.WebhookClientConfig) (*Client, error) {
+	u, err := url.Parse(at)
+	if err != nil {
+		return nil, err
+	}
+	if u.Scheme != "http" && u.Scheme != "https" || u.Host == "" {
+		return nil, fmt.Errorf("webhook URL %q: desired format: http://host[/path] or https://host[/path]",
+			u.Redacted())
+	}
+	path := u.Path
+	if path == "" || path == "/" {
+		if cc.Service != nil {
+			path = ptr.Deref(cc.Service.Path, "")
+		} else if own, err := url.Parse(ptr.Deref(cc.URL, "")); err == nil {
+			path = own.Path
+		}
+	}
+	c := newClient(u.Scheme, u.Host, path)
+	c.transport = traced(&http.Transport{
+		TLSClientConfig: &tls.Config{InsecureSkipVerify: true},
+		IdleConnTimeout: idleTimeout,
+	})
+	return c, nil
 }
 
 // Post sends body, a review in JSON in any number of parts, and returns the answer's body, which is
-// at most MaxAnswer bytes. The context's deadline and the timeout (0: none) bound all of it; what
-// remains until the earlier one is told to the webhook as ?timeout=<n>s, rounded up to a second.
+// at most MaxAnswer bytes. The context's deadline and the timeout (0: none) bound all of it. The
+// webhook is told the time that remains until the earlier one, as ?timeout=<n>s, rounded up to a
+// second.
 //
 // A backend that answers 429 or 5xx with a Retry-After is asked again, as Kubernetes does, up to 10
-// times; unless there is no time left for that. Any other answer than 2xx is an
-// *apierrors.StatusError, and so is a failed metav1.Status with such a code; when there is no
-// answer the error is a *url.Error, or one that says what was wrong with it.
+// times, if there is time for that. Any other answer than 2xx is an *apierrors.StatusError, and so is
+// a failed metav1.Status with such a code. If there is no answer, the error is a *url.Error, or one
+// that says what was wrong with the answer.
 func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
@@ -90,19 +100,18 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 	for retry := 0; ; retry++ {
 		resp, err := c.send(ctx, body, query)
 		if err != nil {
-			return nil, c.failed(query, err)
+			return nil, c.urlError(query, err)
 		}
-		answer, err := read(resp)
+		// A byte more, to tell an answer that is too long from one that just fits.
+		answer, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+		_ = resp.Body.Close()
 		if wait, ok := retryAfter(resp); ok && retry < maxRetries && sleep(ctx, wait) {
 			continue
 		}
-		if err == errTooLarge && !succeeded(resp) {
-			err = nil // an error's first words are enough
-		}
-		if err == nil {
-			err = check(resp, answer)
-		}
 		if err != nil {
+			return nil, readError(err)
+		}
+		if err := check(resp, answer); err != nil {
 			return nil, err
 		}
 		return answer, nil
@@ -110,18 +119,16 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 }
 
 func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.Response, error) {
-	req := c.request.WithContext(ctx)
-	u := *req.URL
+	u := *c.url
 	u.RawQuery = query
 	if c.resolve != nil {
 		address, err := c.resolve()
 		if err != nil {
 			return nil, err
 		}
-		u.Host = address // Host stays what it was
+		u.Host = address
 	}
-	req.URL = &u
-	req.ContentLength = 0
+	req := &http.Request{Method: http.MethodPost, URL: &u, Host: c.url.Host, Header: header}
 	for _, part := range body {
 		req.ContentLength += int64(len(part))
 	}
@@ -130,22 +137,11 @@ func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.R
 		return io.NopCloser(&rest), nil
 	}
 	req.Body, _ = req.GetBody()
-	if trace.SpanContextFromContext(ctx).IsValid() {
-		return c.traced.RoundTrip(req)
-	}
-	return c.transport.RoundTrip(req)
+	return c.transport.RoundTrip(req.WithContext(ctx))
 }
 
-// traced makes requests spans of the trace that they are part of, and passes its context on in
-// their headers; also that of a client's trace where this server records none.
-//
-// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper fbd9cccb
-func traced(transport http.RoundTripper) http.RoundTripper {
-	return tracing.WrapperFor(nil)(transport) // the provider is that of the request's span
-}
-
-// failed says of an error what http.Client would have said.
-func (c *Client) failed(query string, err error) error {
+// urlError returns the error that http.Client would return for a request that failed with err.
+func (c *Client) urlError(query string, err error) error {
 	var notTLS tls.RecordHeaderError
 	if errors.As(err, &notTLS) && string(notTLS.RecordHeader[:]) == "HTTP/" {
 		err = http.ErrSchemeMismatch
@@ -155,66 +151,23 @@ func (c *Client) failed(query string, err error) error {
 	return &url.Error{Op: "Post", URL: u.String(), Err: err}
 }
 
-// timeoutQuery tells how long the caller waits.
+// timeoutQuery returns the query that tells how long the caller waits.
 func timeoutQuery(ctx context.Context) string {
 	deadline, ok := ctx.Deadline()
-	if !ok {
-		return ""
-	}
 	left := time.Until(deadline)
-	if left <= 0 {
+	if !ok || left <= 0 {
 		return ""
 	}
-	seconds := int((left + time.Second - 1) / time.Second)
-	if seconds < len(queries) {
-		return queries[seconds]
-	}
-	return query(seconds)
+	return "timeout=" + (left + time.Second - 1).Truncate(time.Second).String()
 }
 
-// queries are those for all timeouts that webhooks can have, by seconds.
-var queries = func() (all [maxTimeout/time.Second + 1]string) {
-	for seconds := range all {
-		all[seconds] = query(seconds)
-	}
-	return all
-}()
-
-func query(seconds int) string {
-	return "timeout=" + (time.Duration(seconds) * time.Second).String()
-}
-
-var errTooLarge = fmt.Errorf("the response body is too large: limit is %d", MaxAnswer)
-
-// read reads the body to its end, and no more of it than is allowed.
-func read(resp *http.Response) ([]byte, error) {
-	defer resp.Body.Close()
-	size := int64(bytes.MinRead)
-	if resp.ContentLength > 0 && resp.ContentLength <= MaxAnswer {
-		size += resp.ContentLength
-	}
-	buffer := bytes.NewBuffer(make([]byte, 0, size))
-	// A byte more, to tell an answer that is too long from one that just fits; the buffer needs
-	// MinRead of room to see the end.
-	n, err := buffer.ReadFrom(io.LimitReader(resp.Body, MaxAnswer+1))
-	if err != nil {
-		return nil, readError(err)
-	}
-	if n > MaxAnswer {
-		return buffer.Bytes(), errTooLarge
-	}
-	return buffer.Bytes(), nil
-}
-
-// sleep waits, and tells whether it did. It doesn't begin what the context wouldn't let it end.
+// sleep waits, and reports whether it did. It doesn't begin if the context ends before.
 func sleep(ctx context.Context, d time.Duration) bool {
 	if deadline, ok := ctx.Deadline(); ok && time.Until(deadline) <= d {
 		return false
 	}
-	timer := time.NewTimer(d)
-	defer timer.Stop()
 	select {
-	case <-timer.C:
+	case <-time.After(d):
 		return ctx.Err() == nil
 	case <-ctx.Done():
 		return false

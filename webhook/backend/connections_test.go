@@ -3,6 +3,8 @@ package backend_test
 import (
 	"context"
 	"net/http"
+	"slices"
+	"strings"
 	"sync"
 	"testing"
 	"time"
@@ -162,6 +164,13 @@ func TestGracefulRestart(t *testing.T) {
 			if err := <-stopped; err != nil {
 				t.Error(err)
 			}
+			// HTTP/1.1 has no goodbye: a request that is sent on a connection that is just being closed
+			// fails. Wait until the client has seen all of them closed.
+			eventually(t, "no connection of HTTP/1.1", func() bool {
+				return !slices.ContainsFunc(network(), func(stack string) bool {
+					return strings.Contains(stack, "persistConn).readLoop")
+				})
+			})
 			server.Restart()
 			if err := parallel(clients, 20); err != nil {
 				t.Error(err)

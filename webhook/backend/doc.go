@@ -1,5 +1,5 @@
-// Package backend calls webhooks: it knows who is meant by a WebhookClientConfig, keeps the
-// connections, and posts.
+// Package backend calls webhooks. It finds the backend that a WebhookClientConfig names, keeps
+// connections to it, and posts reviews.
 //
 //	pool, err := backend.NewPool(backend.Config{KubeConfigFile: …, Services: …, EndpointSlices: …})
 //	client, err := pool.Client(webhook.ClientConfig)
@@ -7,42 +7,32 @@
 //
 // # Connections
 //
-// A webhook is called with each write that it matches, by as many requests at a time as the server
-// has, so what a call costs is what the connection costs. Clients whose servers are proven by the
-// same authorities and name, and to whom the same client certificate is shown, share connections,
-// in the whole process. A backend that speaks HTTP/2 has one connection, on which all calls travel;
-// more only while it wants to see fewer calls at a time than there are. When there is none yet, or
-// none any more since the backend was restarted, the first call dials and all others wait for that:
-// a hundred calls make one TLS handshake. An http.Transport dials for each instead, so this package
-// pools http.ClientConns for HTTP/2. What has been dialing for seconds is not waited for by later calls: the
-// backend may be back by now. The first handshake tells what the backend speaks; with HTTP/1.1
-// net/http's pool takes over, for a while, after which a handshake asks again.
+// A backend that speaks HTTP/2 has one connection, on which all calls travel; it gets more only if
+// there are more calls than it takes at a time. If there is no connection, the first call dials and
+// all others wait for that: a hundred calls make one TLS handshake. An http.Transport would dial for
+// each, so this package pools http.ClientConns. If the handshake shows that the backend speaks
+// HTTP/1.1, an http.Transport takes over for ten minutes.
 //
-// Connections that nothing is heard of for a few seconds are pinged, and given up if the ping stays
-// unanswered. Those without calls are closed after 90 seconds; those whose last webhook is gone
-// (Pool.Retain) when their calls are done.
+// Connections are shared in the whole process by clients that verify the server by the same
+// authorities and name, and show it the same client certificate. A connection that is silent is
+// pinged, and closed if it stays silent. One without calls is closed after 90 seconds, or as soon as
+// no pool retains a client that uses it.
 //
 // # Services
 //
 // A service reference is resolved at each call, from the cache: to one of the ready endpoints, at
 // random, of the service's EndpointSlices; to the name of an ExternalName service; to the cluster
-// IP of a service that has no EndpointSlices. Each endpoint is a backend with a connection of its
-// own, so calls are spread over all replicas, and go to new ones when they are ready. A webhook
-// with a URL is one backend, whatever is behind its name: where that is a balancer of connections,
-// all calls go to one replica until its connection closes. Kubernetes keeps to HTTP/1.1 for that
-// reason (issue 75791).
+// IP of a service that has no EndpointSlices. Each endpoint has a connection of its own, so calls
+// are spread over all replicas. A URL is one backend: if it names a balancer of connections, all
+// calls go to one replica until its connection closes. Kubernetes keeps to HTTP/1.1 for that reason
+// (issue 75791).
 //
 // # Credentials
 //
-// They come from the users of a kubeconfig file, whose names are hosts: "svc.ns.svc:8443",
-// "*.ns.svc", "*", without the port for 443; else those of its current context; else none. Token
-// files and client certificate files are read again when they change. What backends are sent
-// otherwise is what kube-apiserver sends, and faults are told in its words.
+// Credentials are those of the user of the kubeconfig file whose name is the backend's host
+// ("svc.ns.svc:8443", "*.ns.svc", "*", without the port for 443), else of the user of the current
+// context. Files of tokens and client certificates are read again when they change.
 //
-// # Bounds
-//
-// The context's deadline bounds everything, from the wait for a dial to the last byte of the
-// answer. Answers over 3 MiB are refused while they are read. Redirects are answers like any other,
-// and not ones that help: following them would let whoever answers for a webhook have the server
-// send reviews, and credentials, elsewhere.
+// Redirects are answers like any other. Following them would let a webhook have the server send
+// reviews and credentials elsewhere.
 package backend

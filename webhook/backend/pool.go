@@ -1,85 +1,125 @@
 package backend
 
 import (
+	"crypto/sha256"
 	"errors"
 	"fmt"
 	"net"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
-	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/transport"
+	"k8s.io/utils/ptr"
 )
 
 // defaultPort is the port of URLs and service references without one.
 const defaultPort = "443"
 
-// apiServer is the reference to webhooks behind API aggregation.
+// apiServer is the host that webhooks behind API aggregation refer to.
 const apiServer = "kubernetes.default.svc:443"
 
-// Config is what a pool knows of the world.
+// Config configures a Pool.
 type Config struct {
 	// KubeConfigFile names the file with the credentials for backends, the kubeConfigFile of a
-	// WebhookAdmissionConfiguration. Empty: backends are called without credentials.
+	// WebhookAdmissionConfiguration. If it is empty, backends are called without credentials.
 	KubeConfigFile string
 
 	// Services and EndpointSlices resolve service references; proxy.NewEndpointSliceIndexerGetter
-	// makes the latter of an informer. Nil, outside of a cluster: a service reference is an error.
+	// makes the latter of an informer. If they are nil, as outside of a cluster, a service reference
+	// is an error.
 	Services       corev1listers.ServiceLister
 	EndpointSlices proxy.EndpointSliceGetter
 
-	// APIServer calls the API server with the server's own identity. Webhooks behind API
-	// aggregation are called so; their reference is service kubernetes in namespace default, port
-	// 443. Nil, or not a *rest.RESTClient: that is a service like any other.
-	APIServer rest.Interface
+	// APIServer calls the API server with the server's own identity. It is used for webhooks behind
+	// API aggregation, which refer to port 443 of service kubernetes in namespace default. If it is
+	// nil, that is a service like any other.
+	APIServer *rest.RESTClient
 }
 
 // Pool makes the clients of one plugin. It is safe for concurrent use.
 type Pool struct {
 	config      Config
 	credentials webhook.AuthenticationInfoResolver
-	self        *rest.RESTClient // nil: none
-
-	mu   sync.Mutex
-	held map[*wire]bool // what this pool counts for in the wires' holders
 }
 
-// NewPool returns a pool. A kubeconfig file that can't be read is an error.
+// NewPool returns a pool. It fails if the kubeconfig file can't be read.
 func NewPool(config Config) (*Pool, error) {
 	credentials, err := webhook.NewDefaultAuthenticationInfoResolver(config.KubeConfigFile)
 	if err != nil {
 		return nil, fmt.Errorf("kubeConfigFile: %w", err)
 	}
-	p := &Pool{config: config, credentials: credentials, held: map[*wire]bool{}}
-	if self, ok := config.APIServer.(*rest.RESTClient); ok && self != nil && self.Client != nil &&
-		self.Client.Transport != nil {
-		p.self = self
-	}
-	return p, nil
+	return &Pool{config, credentials}, nil
 }
 
-// Client returns a client for the backend that cc names. It makes no connection yet. Errors are
-// those of the configuration: neither url nor service, a URL that isn't one, a caBundle or
-// credentials that don't parse.
+// Client returns a client for the backend that cc names. It makes no connection yet. It fails if the
+// configuration is wrong: neither url nor service, a URL that isn't one, a caBundle or credentials
+// that don't parse.
 func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, error) {
-	switch {
-	case cc.Service != nil:
-		return p.service(cc)
-	case cc.URL != nil && *cc.URL != "":
-		return p.url(cc)
-	default:
+	u, err := backendURL(cc)
+	if err != nil {
+		return nil, err
+	}
+	c := newClient(u.Scheme, u.Host, u.Path)
+	if api := p.config.APIServer; hostPort(u) == apiServer && api != nil && api.Client.Transport != nil {
+		c.resolve = func() (string, error) { return api.Post().URL().Host, nil }
+		c.transport = api.Client.Transport // traces if this server does
+		return c, nil
+	}
+	if ref := cc.Service; ref != nil {
+		if p.config.Services == nil || p.config.EndpointSlices == nil {
+			return nil, fmt.Errorf("service %s/%s: there are no services to be resolved here, give the webhook's url",
+				ref.Namespace, ref.Name)
+		}
+		c.resolve = func() (string, error) { return p.config.resolve(ref) }
+	}
+
+	credentials, err := p.credentials.ClientConfigFor(hostPort(u))
+	if err != nil {
+		return nil, err
+	}
+	config, err := credentials.TransportConfig()
+	if err != nil {
+		return nil, err
+	}
+	config.UserAgent = "" // it is among the headers
+	if config.TLS.ServerName == "" {
+		config.TLS.ServerName = u.Hostname()
+	}
+	config.TLS.CAData = append(config.TLS.CAData, cc.CABundle...)
+	proxy, err := proxyFor(&http.Request{URL: c.url})
+	if err != nil {
+		return nil, err
+	}
+	if proxy != nil {
+		c.resolve = nil // the proxy resolves the name
+	}
+	if c.conns, err = p.share(config, proxy); err != nil {
+		return nil, err
+	}
+	wrapped, err := transport.HTTPWrappersForConfig(config, c.conns)
+	if err != nil {
+		return nil, err
+	}
+	c.transport = traced(wrapped)
+	return c, nil
+}
+
+// backendURL returns the URL that cc names. A service's host is <name>.<namespace>.svc:<port>.
+func backendURL(cc admissionregistrationv1.WebhookClientConfig) (*url.URL, error) {
+	if ref := cc.Service; ref != nil {
+		host := net.JoinHostPort(ref.Name+"."+ref.Namespace+".svc", strconv.Itoa(int(servicePort(ref))))
+		return &url.URL{Scheme: "https", Host: host, Path: ptr.Deref(ref.Path, "")}, nil
+	}
+	if ptr.Deref(cc.URL, "") == "" {
 		return nil, errors.New("webhook configuration must have either service or URL")
 	}
-}
-
-func (p *Pool) url(cc admissionregistrationv1.WebhookClientConfig) (*Client, error) {
 	u, err := url.Parse(*cc.URL)
 	if err != nil {
 		return nil, fmt.Errorf("Unparsable URL: %w", err) //nolint:staticcheck // Kubernetes' words
@@ -87,145 +127,92 @@ func (p *Pool) url(cc admissionregistrationv1.WebhookClientConfig) (*Client, err
 	if u.Scheme != "https" || u.Hostname() == "" {
 		return nil, fmt.Errorf("webhook URL %q: desired format: https://host[/path]", u.Redacted())
 	}
-	hostPort := u.Host
+	return u, nil
+}
+
+// hostPort returns the host and port of an https URL.
+func hostPort(u *url.URL) string {
 	if u.Port() == "" {
-		hostPort = net.JoinHostPort(u.Hostname(), defaultPort)
+		return net.JoinHostPort(u.Hostname(), defaultPort)
 	}
-	c := newClient(u.Host, u.Path)
-	if hostPort == apiServer && p.self != nil {
-		c.callSelf(p.self)
-		return c, nil
-	}
-	config, err := p.credentials.ClientConfigFor(hostPort)
-	if err != nil {
-		return nil, err
-	}
-	return c, p.connect(c, config, u.Hostname(), cc.CABundle)
+	return u.Host
 }
 
-func (p *Pool) service(cc admissionregistrationv1.WebhookClientConfig) (*Client, error) {
-	ref := cc.Service
-	port := int32(443)
-	if ref.Port != nil && *ref.Port != 0 {
-		port = *ref.Port
-	}
-	urlPath := ""
-	if ref.Path != nil {
-		urlPath = *ref.Path
-	}
-	name := ref.Name + "." + ref.Namespace + ".svc"
-	hostPort := net.JoinHostPort(name, strconv.Itoa(int(port)))
-	c := newClient(hostPort, urlPath)
-	if hostPort == apiServer && p.self != nil {
-		c.callSelf(p.self)
-		return c, nil
-	}
-	if p.config.Services == nil || p.config.EndpointSlices == nil {
-		return nil, fmt.Errorf("service %s/%s: there are no services to be resolved here, give the webhook's url",
-			ref.Namespace, ref.Name)
-	}
-	config, err := p.credentials.ClientConfigForService(ref.Name, ref.Namespace, int(port))
+// resolve returns the host and port at which the service is served now. It fails if the service
+// doesn't exist, doesn't have the port, or has no ready endpoint.
+func (c *Config) resolve(ref *admissionregistrationv1.ServiceReference) (string, error) {
+	service, err := c.Services.Services(ref.Namespace).Get(ref.Name)
 	if err != nil {
-		return nil, err
+		return "", err
 	}
-	c.resolve = func() (string, error) {
-		return resolve(p.config.Services, p.config.EndpointSlices, ref.Namespace, ref.Name, port)
+	ownAddress := service.Spec.Type == corev1.ServiceTypeExternalName
+	if !ownAddress && service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone {
+		// If the service has no EndpointSlices, something else may route what is sent to its IP. If
+		// it has some and none is ready, nothing would answer.
+		slices, err := c.EndpointSlices.GetEndpointSlices(ref.Namespace, ref.Name)
+		if err != nil {
+			return "", err
+		}
+		ownAddress = len(slices) == 0
 	}
-	return c, p.connect(c, config, name, cc.CABundle)
+	var u *url.URL
+	if ownAddress {
+		u, err = proxy.ResolveCluster(c.Services, ref.Namespace, ref.Name, servicePort(ref))
+	} else {
+		u, err = proxy.ResolveEndpoint(c.Services, c.EndpointSlices, ref.Namespace, ref.Name, servicePort(ref))
+	}
+	if err != nil {
+		return "", err
+	}
+	return u.Host, nil
 }
 
-// connect gives c the way to a server that proves to be serverName to the authorities in caBundle
-// (or the system's).
-func (p *Pool) connect(c *Client, credentials *rest.Config, serverName string, caBundle []byte) error {
-	config, err := credentials.TransportConfig()
-	if err != nil {
-		return err
+func servicePort(ref *admissionregistrationv1.ServiceReference) int32 {
+	if ptr.Deref(ref.Port, 0) == 0 {
+		return 443
 	}
-	config.UserAgent = "" // is among the headers
-	if config.TLS.ServerName == "" {
-		config.TLS.ServerName = serverName
-	}
-	if len(config.TLS.CAData) > 0 {
-		caBundle = slices.Concat(config.TLS.CAData, []byte{'\n'}, caBundle)
-	}
-	config.TLS.CAData = caBundle
-	via, err := proxyFor(&http.Request{URL: c.url})
-	if err != nil {
-		return err
-	}
-	if via != nil {
-		c.resolve = nil // the proxy does it
-	}
-	if c.wire, err = p.hold(config, via); err != nil {
-		return err
-	}
-	if c.transport, err = transport.HTTPWrappersForConfig(config, c.wire); err != nil {
-		return err
-	}
-	c.traced = traced(c.transport)
-	return nil
+	return *ref.Port
 }
 
-// hold returns the wire of the configuration, made if there is none yet in the process, and counts
-// the pool among its holders.
-func (p *Pool) hold(config *transport.Config, via *url.URL) (*wire, error) {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	wires.mu.Lock()
-	defer wires.mu.Unlock()
-	id := identify(config, via)
-	w, ok := wires.all[id]
+// share returns the process's connections of the identity that config and proxy give.
+func (p *Pool) share(config *transport.Config, proxy *url.URL) (*connPool, error) {
+	id := sha256.Sum256(fmt.Appendf(nil, "%#v %p %v", config.TLS, config.DialHolder, proxy))
+	connPools.mu.Lock()
+	defer connPools.mu.Unlock()
+	conns, ok := connPools.all[id]
 	if !ok {
 		var err error
-		if w, err = newWire(id, config, via); err != nil {
+		if conns, err = newConnPool(config, proxy); err != nil {
 			return nil, err
 		}
-		wires.all[id] = w
+		connPools.all[id] = conns
 	}
-	if !p.held[w] {
-		p.held[w] = true
-		w.holders++
-	}
-	return w, nil
+	conns.users[p] = true
+	return conns, nil
 }
 
-// Retain tells the pool which of its clients are in use from now on. Connections that no pool's
-// clients use any more are closed as soon as they have no calls. A client that was let go of can
-// still be used, by requests that began before say.
+// Retain says which of the pool's clients are in use from now on. Connections that no pool's clients
+// use are closed when their calls are done. The other clients still work: requests that began before
+// may use them.
 func (p *Pool) Retain(clients []*Client) {
-	used := make(map[*wire]bool, len(clients))
+	used := make(map[*connPool]bool, len(clients))
 	for _, c := range clients {
-		if c != nil && c.wire != nil {
-			used[c.wire] = true
+		if c != nil {
+			used[c.conns] = true
 		}
 	}
-	for _, w := range p.release(used) {
-		w.close()
-	}
-}
-
-// release gives up what is not used, and returns what nobody holds now.
-func (p *Pool) release(used map[*wire]bool) []*wire {
-	p.mu.Lock()
-	defer p.mu.Unlock()
-	wires.mu.Lock()
-	defer wires.mu.Unlock()
-	var free []*wire
-	for w := range p.held {
-		if used[w] {
+	connPools.mu.Lock()
+	defer connPools.mu.Unlock()
+	for id, conns := range connPools.all {
+		if used[conns] {
 			continue
 		}
-		delete(p.held, w)
-		if w.holders--; w.holders == 0 {
-			delete(wires.all, w.id)
-			free = append(free, w)
+		delete(conns.users, p)
+		if len(conns.users) == 0 {
+			delete(connPools.all, id)
+			conns.mu.Lock()
+			conns.close()
+			conns.mu.Unlock()
 		}
 	}
-	return free
 }
-
-// wires are all wires of the process that some pool holds.
-var wires = struct {
-	mu  sync.Mutex
-	all map[identity]*wire
-}{all: map[identity]*wire{}}

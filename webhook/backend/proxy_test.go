@@ -93,7 +93,7 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if client.wire.id.proxy != "" {
+	if client.conns.proxied {
 		t.Error("NO_PROXY isn't heeded")
 	}
 }

@@ -26,6 +26,9 @@ import (
 
 // What takes minutes is tested in a bubble where time passes at once, over connections in memory.
 
+// maxTimeout is the longest timeout that a webhook can have.
+const maxTimeout = 30 * time.Second
+
 // memory is a backend in memory, at https://backend.example.
 type memory struct {
 	authority *webhooktest.Authority
@@ -153,7 +156,7 @@ func (m *memory) client(t *testing.T, path, user string) *Client {
 	if err != nil {
 		t.Fatal(err)
 	}
-	client.wire.dialTCP, client.wire.http1.Load().DialContext = m.dial, m.dial
+	client.conns.dialTCP, client.conns.http1.DialContext = m.dial, m.dial
 	return client
 }
 
@@ -196,8 +199,10 @@ func TestIdleConnectionsClose(t *testing.T) {
 		}
 		time.Sleep(idleTimeout + time.Second)
 		synctest.Wait()
-		if len(client.wire.peers) != 0 {
-			t.Errorf("%d addresses are remembered", len(client.wire.peers))
+		// A new address is remembered instead of those whose connections are closed.
+		client.conns.peer("other.example:443")
+		if len(client.conns.peers) != 1 {
+			t.Errorf("%d addresses are remembered", len(client.conns.peers))
 		}
 	})
 }
@@ -253,7 +258,7 @@ func TestHangingHandshake(t *testing.T) {
 				t.Errorf("took %v", took)
 			}
 			synctest.Wait()
-			if p := client.wire.peers["backend.example:443"]; p != nil && p.dial != nil {
+			if p := client.conns.peers["backend.example:443"]; p != nil && p.dial != nil {
 				t.Error("still dialing, for nobody")
 			}
 		}
@@ -269,7 +274,7 @@ func TestBackendThatIsBack(t *testing.T) {
 		m := newMemory(t)
 		client := m.client(t, "/", "")
 		var out atomic.Bool
-		client.wire.dialTCP = func(ctx context.Context, network, address string) (net.Conn, error) {
+		client.conns.dialTCP = func(ctx context.Context, network, address string) (net.Conn, error) {
 			if out.Load() {
 				<-ctx.Done() // as packets that get lost
 				return nil, ctx.Err()
@@ -364,7 +369,7 @@ func TestClientCertificateRotated(t *testing.T) {
 				rotate("first")
 				user := "{client-certificate: " + dir + "/crt, client-key: " + dir + "/key}"
 				client, slow := m.client(t, "/", user), m.client(t, "/slow", user)
-				if client.wire != slow.wire {
+				if client.conns != slow.conns {
 					t.Fatal("not on the same connections")
 				}
 				mustPost(t, client)
