@@ -125,7 +125,8 @@ func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 			return nil, false
 		}
 		return v.requestResource.get(func() any {
-			return library.NewResourceAuthorizerVal(v.sources.user, contextAuthorizer{v}, resourceAttributes{v.getRequest()})
+			return library.NewResourceAuthorizerVal(v.sources.user, contextAuthorizer{v},
+				resourceAttributes{v.getRequest()})
 		}), true
 	}
 	return nil, false

@@ -92,8 +92,8 @@ type binding struct {
 
 func newBinding(name, policy string, static bool, resources *admissionregistrationv1.MatchResources,
 	ref *admissionregistrationv1.ParamRef, actions []admissionregistrationv1.ValidationAction) *binding {
-	b := &binding{name: name, policy: policy, static: static, criteria: matching.NewResourceCriteria(resources), paramRef: ref,
-		validationActions: actions}
+	b := &binding{name: name, policy: policy, static: static, criteria: matching.NewResourceCriteria(resources),
+		paramRef: ref, validationActions: actions}
 	if ref != nil && ref.Selector != nil {
 		b.paramSelector = newParamSelector(ref.Selector)
 	}

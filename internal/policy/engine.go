@@ -137,6 +137,9 @@ func (e *engine[E]) candidates(ctx context.Context, a admission.Attributes,
 
 // request returns the state of a request at the start of a phase.
 func (e *engine[E]) request(a admission.Attributes, o admission.ObjectInterfaces) *request {
-	return &request{Request: matching.NewRequest(a, o, e.namespaces), authorizer: &cachingAuthorizer{authorizer: e.authorizer},
-		calls: plugin.CallsOf(a)}
+	return &request{
+		Request:    matching.NewRequest(a, o, e.namespaces),
+		authorizer: &cachingAuthorizer{authorizer: e.authorizer},
+		calls:      plugin.CallsOf(a),
+	}
 }

@@ -61,7 +61,6 @@ func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
 	if err != nil {
 		return nil, err
 	}
-	// Upstream's are these, too: what is deleted has no object to change.
 	return &Mutating{engine: e, schemas: mutation.NewSchemas(env.Client.Discovery())}, nil
 }
 

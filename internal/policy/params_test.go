@@ -208,7 +208,7 @@ func TestOthersAreTakenOver(t *testing.T) {
 	})
 }
 
-// noted is what a kind of policy does that tells of its preparation.
+// noted is an action that sends its name when it is prepared.
 type noted struct {
 	name string
 	to   chan<- string

@@ -123,7 +123,8 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 			call.Verdict, call.Why = plugin.Skipped, fmt.Sprintf("match condition %q is false", o.skipped)
 			return
 		case o.failed != nil:
-			call.Verdict, call.Ignored, call.Why = plugin.Failed, t.policy.ignoresFailures() && !o.mustRefuse, o.failed.Error()
+			call.Verdict, call.Why = plugin.Failed, o.failed.Error()
+			call.Ignored = t.policy.ignoresFailures() && !o.mustRefuse
 			if o.inCondition {
 				call.Why = conditionsFailed + call.Why
 			}

@@ -210,8 +210,8 @@ func usesOtherNamespaces(affinity *corev1.Affinity) bool {
 		return true
 	}
 	a := affinity.PodAntiAffinity
-	return a != nil &&
-		anyCrossNamespace(a.RequiredDuringSchedulingIgnoredDuringExecution, a.PreferredDuringSchedulingIgnoredDuringExecution)
+	return a != nil && anyCrossNamespace(a.RequiredDuringSchedulingIgnoredDuringExecution,
+		a.PreferredDuringSchedulingIgnoredDuringExecution)
 }
 
 func anyCrossNamespace(required []corev1.PodAffinityTerm, preferred []corev1.WeightedPodAffinityTerm) bool {
