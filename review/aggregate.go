@@ -16,12 +16,12 @@ var clusterRoleKind = rbacv1.SchemeGroupVersion.WithKind("ClusterRole")
 // aggregateRoles gives ClusterRoles with an aggregationRule the rules of the selected roles, as a
 // controller does, if a ClusterRole was written since the last call. Otherwise admin, edit and view
 // would have none. Rights matter without authorization too: policies and plugins ask for them, and
-// so does the write of a role or a binding, since users can't grant more than they have.
+// users can't grant more than they have when they write a role or a binding.
 func (r *Reviewer) aggregateRoles(ctx context.Context) error {
 	if r.cluster.aggregated {
 		return nil
 	}
-	roles, err := listed[rbacv1.ClusterRole](ctx, r, clusterRoleKind)
+	roles, err := listAs[rbacv1.ClusterRole](ctx, r, clusterRoleKind)
 	if err != nil {
 		return err
 	}
@@ -57,7 +57,7 @@ func (r *Reviewer) putRole(ctx context.Context, role *rbacv1.ClusterRole) error 
 	if err != nil {
 		return err
 	}
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}

@@ -26,10 +26,10 @@ func (r *Reviewer) keyOf(o *unstructured.Unstructured) key {
 	return key{o.GroupVersionKind().GroupKind(), r.namespaceOf(o), o.GetName()}
 }
 
-// update makes the call change the stored object as `kubectl apply` does. It sets what the manifest
-// says, and removes what the previous manifest said and this one doesn't. Fields that others have
-// set stay, such as the volume of a claim, the IP of a service, the selector of a Job. The previous
-// manifest is in the state's file, or in kubectl's annotation.
+// update makes the call change the stored object as `kubectl apply` does. It sets the manifest's
+// fields, and removes fields that only the previous manifest has. Fields that others have set stay,
+// such as the volume of a claim, the IP of a service, the selector of a Job. The previous manifest
+// is in the state's file, or in kubectl's annotation.
 func (c *call) update(object, stored, before *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	var original []byte
@@ -62,12 +62,12 @@ func (c *call) update(object, stored, before *unstructured.Unstructured) error {
 		c.raw, err = strategicpatch.CreateThreeWayMergePatch(original, modified, current, fields, true)
 	}
 	if err != nil {
-		return fmt.Errorf("merging it with what is there: %w", err)
+		return fmt.Errorf("merging it with the stored object: %w", err)
 	}
 	return nil
 }
 
-// apply makes the call one of server-side apply.
+// apply makes the call a server-side apply.
 func (c *call) apply() {
 	c.verb, c.contentType = http.MethodPatch, "application/apply-patch+yaml"
 	c.query.Set("fieldManager", "gatehouse-review")
@@ -75,7 +75,7 @@ func (c *call) apply() {
 	c.body.SetManagedFields(nil)
 }
 
-// manifestJSON is an object without what only a server sets.
+// manifestJSON returns an object in JSON, without the fields that only a server sets.
 func manifestJSON(object *unstructured.Unstructured) ([]byte, error) {
 	object = object.DeepCopy()
 	for _, field := range []string{"resourceVersion", "uid", "managedFields", "creationTimestamp"} {

@@ -20,9 +20,9 @@ import (
 
 var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 
-// followDaemonSet makes the revision of a DaemonSet's template, unless it is there, and a pod for
-// each node of the state that it fits, or one if the state has no nodes; of a DaemonSet that is
-// updated, as many as are made at a time.
+// followDaemonSet makes the revision of a DaemonSet's template, unless it exists, and a pod for each
+// node of the state that it fits, or one pod if the state has no nodes. If the DaemonSet is updated,
+// it makes as many pods as are replaced at a time.
 //
 // Source: k8s.io/kubernetes/pkg/controller/daemon#manage 2eeee44f
 // Source: k8s.io/kubernetes/pkg/controller/daemon#syncNodes 3b75603f
@@ -36,7 +36,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 	if err != nil {
 		return nil, err
 	}
-	nodes, err := listed[corev1.Node](ctx, r, corev1.SchemeGroupVersion.WithKind("Node"))
+	nodes, err := listAs[corev1.Node](ctx, r, corev1.SchemeGroupVersion.WithKind("Node"))
 	if err != nil {
 		return nil, err
 	}
@@ -62,7 +62,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 			if err != nil {
 				return nil, err
 			}
-			if err := r.freeAlike(ctx, &was.Spec.Template, was, daemonSetKind,
+			if err := r.giveBackQuotaOf(ctx, &was.Spec.Template, was, daemonSetKind,
 				int32(min(freed, there))); err != nil {
 				return nil, err
 			}
@@ -70,7 +70,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		}
 	}
 	hash := upstream.ComputeHash(&set.Spec.Template, set.Status.CollisionCount)
-	account := controller("daemon-set-controller")
+	account := controllerAccount("daemon-set-controller")
 	if !same {
 		revision, err := daemonRevision(set, hash)
 		if err != nil {
@@ -79,7 +79,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 		if there > 0 {
 			revision.Revision = 2 // at least
 		}
-		_, refused, err := r.need(ctx, account, revision, revisionKind, int32(wanted))
+		_, refused, err := r.ensure(ctx, account, revision, revisionKind, int32(wanted))
 		if refused != nil || err != nil {
 			return refused, err
 		}
@@ -106,7 +106,7 @@ func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructur
 	})
 }
 
-// nodeOf is the node of the i-th pod, empty if it isn't known.
+// nodeOf returns the node of the i-th pod, or "" if it isn't known.
 func nodeOf(nodes []string, i int) string {
 	if len(nodes) == 0 {
 		return ""
@@ -114,8 +114,8 @@ func nodeOf(nodes []string, i int) string {
 	return nodes[i%len(nodes)]
 }
 
-// countReplaced says how many pods an update of a DaemonSet makes at a time, and how many go
-// before.
+// countReplaced returns how many pods an update of a DaemonSet makes at a time, and how many it
+// removes before.
 func countReplaced(set *appsv1.DaemonSet, nodes int) (made, freed int, err error) {
 	surge, err := daemonutil.SurgeCount(set, nodes)
 	if surge > 0 || err != nil {

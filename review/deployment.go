@@ -24,8 +24,8 @@ var (
 // revisionHistory bounds the annotation in which a ReplicaSet keeps its revisions.
 const revisionHistory = 2000
 
-// followDeployment makes the ReplicaSet of a Deployment's template, unless it is there, and its
-// pods. One that is paused gets no ReplicaSet, and pods only of the one that it has.
+// followDeployment makes the ReplicaSet of a Deployment's template, unless it exists, and its pods.
+// A paused Deployment gets no ReplicaSet, and pods only of the one that it has.
 //
 // Source: k8s.io/kubernetes/pkg/controller/deployment#getNewReplicaSet d238a758
 // Source: k8s.io/kubernetes/pkg/controller/deployment#rolloutRolling 73219ef7
@@ -49,7 +49,7 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 		set = replicaSetOf(was)
 		fallthrough
 	case there > 0 && deploymentutil.EqualIgnoreHash(&d.Spec.Template, &was.Spec.Template):
-		set.UID = d.UID // it is there, with whatever UID
+		set.UID = d.UID // the existing one's UID isn't known
 		return r.makeOfSet(ctx, set, *d.Spec.Replicas-there)
 	}
 	scaled := &Pods{}
@@ -77,13 +77,13 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 		freed += unavailable
 		wanted = unavailable
 	}
-	if err := r.freeAlike(ctx, &was.Spec.Template, was, deploymentKind, freed); err != nil {
+	if err := r.giveBackQuotaOf(ctx, &was.Spec.Template, was, deploymentKind, freed); err != nil {
 		return nil, err
 	}
 	set.Spec.Replicas = &wanted
 	revision, _ := deploymentutil.Revision(was)
 	deploymentutil.SetNewReplicaSetAnnotations(ctx, d, set, strconv.FormatInt(revision+1, 10), false, revisionHistory)
-	stored, refused, err := r.need(ctx, controller("deployment-controller"), set, replicaSetKind, wanted)
+	stored, refused, err := r.ensure(ctx, controllerAccount("deployment-controller"), set, replicaSetKind, wanted)
 	if refused != nil {
 		refused.Wanted += scaled.Wanted
 		refused.Admitted += scaled.Admitted
@@ -102,7 +102,7 @@ func followDeployment(ctx context.Context, r *Reviewer, owner, before *unstructu
 	return pods, err
 }
 
-// replicaSetOf is the ReplicaSet of a Deployment's template, without pods.
+// replicaSetOf returns the ReplicaSet of a Deployment's template, with no replicas.
 func replicaSetOf(d *appsv1.Deployment) *appsv1.ReplicaSet {
 	template := *d.Spec.Template.DeepCopy()
 	hash := upstream.ComputeHash(&template, d.Status.CollisionCount)
@@ -122,8 +122,8 @@ func replicaSetOf(d *appsv1.Deployment) *appsv1.ReplicaSet {
 	}
 }
 
-// freeAlike gives back to quotas what pods use that go, which were made from a template.
-func (r *Reviewer) freeAlike(ctx context.Context, template *corev1.PodTemplateSpec, of owner,
+// giveBackQuotaOf gives back to quotas what pods of a template used that are removed.
+func (r *Reviewer) giveBackQuotaOf(ctx context.Context, template *corev1.PodTemplateSpec, of owner,
 	kind schema.GroupVersionKind, pods int32) error {
 	if pods <= 0 {
 		return nil
@@ -132,5 +132,5 @@ func (r *Reviewer) freeAlike(ctx context.Context, template *corev1.PodTemplateSp
 	if err != nil {
 		return err
 	}
-	return r.free(ctx, pod, pods)
+	return r.giveBackQuota(ctx, pod, pods)
 }

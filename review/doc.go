@@ -2,12 +2,16 @@
 // server in the process. The server's chain has the plugins of the cluster in question, and its
 // storage has the cluster's policies, quotas and LimitRanges.
 //
-//	files ─▶ input.Read ─▶ input.Ordered ─▶ Reviewer.Review: write, settle, follow to pods ─▶ Review ─▶ Print
-//	state ─▶ input.Read ─▶ Start: stored without admission ──▲
+//	files ─▶ Read ─▶ order ─▶ Reviewer.Review: write, settle, follow to pods ─▶ Review ─▶ Print
+//	state ─▶ Read ─▶ Start: stored without admission ──▲
 //
 // Later objects see the admitted ones. If a verdict depends on the work of a controller, that work
 // is done at once: a namespace gets its service account, a workload its pods, one after the other,
 // as the controller's own service account. No controller runs.
 //
-// Every verdict comes with its decision, as a server records it (package decision).
+// Every verdict comes with its decision, as a server records it.
+//
+// Read, Document, ConnectCluster, Cluster, Start, Reviewer, Options, Review and Snapshot are promised
+// to stay compatible, see docs/compatibility.md. The command uses the other names, which have no
+// promise.
 package review

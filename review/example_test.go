@@ -7,7 +7,8 @@ import (
 	"os"
 	"strings"
 
-	"gatehouse.dev/internal/review/input"
+	"k8s.io/client-go/tools/clientcmd"
+
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
@@ -15,8 +16,8 @@ import (
 
 // A Go test judges manifests as the command does, and looks at the verdicts.
 func Example() {
-	read := func(text string) []input.Document {
-		documents, errs := input.Read([]string{"-"}, strings.NewReader(text))
+	read := func(text string) []review.Document {
+		documents, errs := review.Read([]string{"-"}, strings.NewReader(text))
 		if len(errs) > 0 {
 			log.Fatal(errs)
 		}
@@ -52,4 +53,25 @@ func Example() {
 	// 1 generation is stored
 	// 0 of 2 pods, by PodSecurity
 	// 0 admitted, 1 refused, 0 failed
+}
+
+// A snapshot of a cluster is a file by which manifests are judged without the cluster. It holds
+// the cluster's policies, quotas and other objects that decide.
+func ExampleSnapshot() {
+	ctx := context.Background()
+	config, err := clientcmd.BuildConfigFromFlags("", os.Getenv("KUBECONFIG"))
+	if err != nil {
+		log.Fatal(err)
+	}
+	cluster, err := review.ConnectCluster(ctx, config)
+	if err != nil {
+		log.Fatal(err)
+	}
+	snapshot, err := review.Snapshot(ctx, review.Options{Config: server.NewConfig(plugins.List), Live: cluster}, nil)
+	if err != nil {
+		log.Fatal(err)
+	}
+	if err := snapshot.Write(os.Stdout); err != nil {
+		log.Fatal(err)
+	}
 }

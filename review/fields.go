@@ -10,9 +10,9 @@ import (
 	"gatehouse.dev/internal/review/live"
 )
 
-// PolicyWarnings tells of the ValidatingAdmissionPolicies among documents which fields their
-// expressions read that none of their objects can have. A policy of another cluster's snapshot, or
-// one that can't be read, is passed over.
+// PolicyWarnings returns warnings about ValidatingAdmissionPolicies among documents: which fields
+// their expressions read that none of their objects can have. It skips policies of another cluster's
+// snapshot, and policies that can't be read.
 func (r *Reviewer) PolicyWarnings(documents []input.Document) []string {
 	_, documents = live.Parse(documents)
 	var warnings []string

@@ -22,8 +22,8 @@ type Flags struct {
 	// AllowIncomplete has verdicts stand although not all is known; see Options.
 	AllowIncomplete bool
 	like            string
-	// known are the names of kube-apiserver's flags.
-	known         []string
+	// knownFlags are the names of kube-apiserver's flags.
+	knownFlags    []string
 	webhooks      string
 	localWebhooks []string
 	authorize     bool
@@ -41,15 +41,15 @@ func NewFlags(plugins []plugin.Descriptor) *Flags {
 // Add adds the flags.
 func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("review")
-	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether who writes the objects may.")
+	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether the user may write the objects.")
 	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
-		"What is done about webhooks. skip: they let everything pass, and are named; ask: they are called, as for a "+
-			"dry run; fail: they are taken to be down.")
+		"How to treat webhooks. skip: they let everything pass, and are named; ask: they are called, as for a dry "+
+			"run; fail: they are taken to be down.")
 	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
 		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
-			"run, whatever --webhooks says of the others. NAME is the webhook's, its configuration's (all in it), or "+
-			"configuration/webhook. Backends that plugins have by their own configuration stay where that says. "+
+			"run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all "+
+			"webhooks in it), or CONFIGURATION/WEBHOOK. It doesn't change backends in plugins' own configurations. "+
 			"Can be given several times.")
 	f.AddChain(groups)
 }
@@ -58,22 +58,21 @@ func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 var chainFlags = []string{"feature-gates", "runtime-config", "emulated-version", "allow-privileged",
 	"service-cluster-ip-range", "service-account-issuer"}
 
-// AddChain adds those flags only on which it depends which plugins decide, and by what.
+// AddChain adds only the flags that choose and configure the plugins.
 func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
 	groups.FlagSet("admission").StringVar(&f.like, "like", "",
 		"A kube-apiserver's static pod manifest, or a file with its command line: its plugins, their configuration "+
 			"and its feature gates are taken from there.")
 	groups.FlagSet("admission").BoolVar(&f.AllowIncomplete, "allow-incomplete", false,
-		"Take verdicts as they are, with notes, although something that bears on them isn't known: what of the "+
-			"cluster can't be read or stored here, and flags of --like that kube-apiserver doesn't have. Without it "+
-			"they fail.")
+		"Accept verdicts, with notes, although something that bears on them isn't known: parts of the cluster that "+
+			"can't be read or stored here, and flags of --like that kube-apiserver doesn't have. Without it they fail.")
 	f.Config.Admission.AddFlags(groups.FlagSet("admission"), f.Config.Plugins)
 	var all cliflag.NamedFlagSets
 	f.Config.API.AddFlags(&all)
 	logsapi.AddFlags(logsapi.NewLoggingConfiguration(), all.FlagSet("logs"))
-	f.known = []string{"help", "version"}
+	f.knownFlags = []string{"help", "version"}
 	for _, flags := range append(slices.Collect(maps.Values(all.FlagSets)), groups.FlagSet("admission")) {
-		flags.VisitAll(func(flag *pflag.Flag) { f.known = append(f.known, flag.Name) })
+		flags.VisitAll(func(flag *pflag.Flag) { f.knownFlags = append(f.knownFlags, flag.Name) })
 	}
 	fs := groups.FlagSet("cluster")
 	for _, name := range all.Order {
@@ -85,26 +84,27 @@ func (f *Flags) AddChain(groups *cliflag.NamedFlagSets) {
 	}
 }
 
-// ApplyLike sets the flags that aren't given as --like has them, if that is.
+// ApplyLike sets flags to the values in the file that --like names, if it is set. Flags that the user
+// has set stay.
 func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 	if f.like == "" {
 		return nil
 	}
-	return takeAfter(flags, f.like, f.known, f.AllowIncomplete)
+	return setFlagsLike(flags, f.like, f.knownFlags, f.AllowIncomplete)
 }
 
-// Options returns the options that the flags say, once they are parsed and applied.
+// Options returns the options that the flags set. Call it after they are parsed and ApplyLike.
 func (f *Flags) Options() (Options, error) {
 	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: plugin.WebhookCalls(f.webhooks),
 		LocalWebhooks: map[string]string{}, AllowIncomplete: f.AllowIncomplete}
 	if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}
-	for _, told := range f.localWebhooks {
-		name, at, ok := strings.Cut(told, "=")
+	for _, setting := range f.localWebhooks {
+		name, at, ok := strings.Cut(setting, "=")
 		u, err := url.Parse(at)
 		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return o, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", told)
+			return o, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", setting)
 		}
 		o.LocalWebhooks[name] = at
 	}

@@ -12,8 +12,8 @@ import (
 	"gatehouse.dev/internal/terminal"
 )
 
-// problem returns everything that is wrong with an object, or "".
-func (r *Result) problem() string {
+// problemText returns everything that is wrong with an object, or "".
+func (r *Result) problemText() string {
 	var words []string
 	if r.Verdict != v1alpha1.Admitted {
 		words = append(words, r.why())
@@ -26,7 +26,7 @@ func (r *Result) problem() string {
 	return strings.Join(words, "\n")
 }
 
-// title names the object, or where there is none the file.
+// title names the object, or the file if there is no object.
 func (r *Result) title() string {
 	if r.Object == (Object{}) {
 		return r.Source.File
@@ -34,12 +34,12 @@ func (r *Result) title() string {
 	return r.Object.String()
 }
 
-// line is where the object stands; the first where that is a file as a whole.
+// line returns the line of the object, or 1 if the result is about a whole file.
 func (r *Result) line() int { return max(r.Source.Line, 1) }
 
-// rule returns the name under which a refusal is filed: the plugin that refused, or the reason of
+// ruleID returns the name under which a refusal is filed: the plugin that refused, or the reason of
 // the answer.
-func (r *Result) rule() string {
+func (r *Result) ruleID() string {
 	for _, d := range append([]*v1alpha1.Decision{r.Decision}, decisions(r.Pods)...) {
 		switch {
 		case d == nil || d.Verdict == v1alpha1.Admitted:
@@ -73,8 +73,8 @@ func (p Print) junit(w io.Writer, review *Review) error {
 		}
 		c := junit.Case{Name: r.title(), ClassName: r.Source.File, File: r.Source.File, Line: r.line(),
 			Output: strings.Join(r.Warnings, "\n")}
-		if words := r.problem(); words != "" {
-			problem := &junit.Problem{Message: words, Type: r.rule(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
+		if words := r.problemText(); words != "" {
+			problem := &junit.Problem{Message: words, Type: r.ruleID(), Text: fmt.Sprintf("%s: %s", r.Source, words)}
 			if r.Verdict == v1alpha1.Failed {
 				c.Error = problem
 			} else {
@@ -104,8 +104,8 @@ func (p Print) sarif(w io.Writer, review *Review) error {
 			results = append(results, object{"ruleId": rule, "level": level,
 				"message": object{"text": r.title() + ": " + text}, "locations": []object{location}})
 		}
-		if words := r.problem(); words != "" {
-			add("error", r.rule(), words)
+		if words := r.problemText(); words != "" {
+			add("error", r.ruleID(), words)
 		}
 		for _, warning := range r.Warnings {
 			add("warning", "Warning", warning)
@@ -133,10 +133,10 @@ func (p Print) github(w io.Writer, review *Review) error {
 	for i := range review.Results {
 		r := &review.Results[i]
 		annotate := func(kind, title, text string) {
-			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, property(r.Source.File), r.line(),
-				property(title), data(text))
+			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, escapeProperty(r.Source.File), r.line(),
+				escapeProperty(title), escapeData(text))
 		}
-		if words := r.problem(); words != "" {
+		if words := r.problemText(); words != "" {
 			became := " is refused"
 			if r.Verdict == v1alpha1.Failed {
 				became = " can't be judged"
@@ -148,18 +148,18 @@ func (p Print) github(w io.Writer, review *Review) error {
 		}
 	}
 	for _, note := range review.Notes {
-		fmt.Fprintf(w, "::notice title=gatehouse review::%s\n", data(note))
+		fmt.Fprintf(w, "::notice title=gatehouse review::%s\n", escapeData(note))
 	}
 	s := review.Summary
 	_, err := fmt.Fprintf(w, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
 	return err
 }
 
-// data and property escape characters that are special in a workflow command.
-func data(text string) string {
+// escapeData and property escape characters that are special in a workflow command.
+func escapeData(text string) string {
 	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(terminal.Escape(text))
 }
 
-func property(text string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(data(text))
+func escapeProperty(text string) string {
+	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(text))
 }

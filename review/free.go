@@ -10,9 +10,10 @@ import (
 	"gatehouse.dev/apiserver"
 )
 
-// free gives back to quotas what pods use that go. They aren't there, so one is made, as plugins
-// would change it, to see what it is charged. It stays: it is one of those that the workload has.
-func (r *Reviewer) free(ctx context.Context, pod *corev1.Pod, pods int32) error {
+// giveBackQuota gives back to quotas what removed pods used. The pods aren't stored here, so it
+// creates one, with the changes of plugins, to see its charge. That pod stays, as one of the
+// workload's own.
+func (r *Reviewer) giveBackQuota(ctx context.Context, pod *corev1.Pod, pods int32) error {
 	before, err := r.quotas(ctx, pod.Namespace)
 	if err != nil || len(before) == 0 {
 		return err
@@ -21,12 +22,12 @@ func (r *Reviewer) free(ctx context.Context, pod *corev1.Pod, pods int32) error 
 	if err != nil {
 		return err
 	}
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
 	a, err := r.cluster.do(apiserver.WithoutValidation(ctx), call{verb: http.MethodPost, resource: *mapping,
-		namespace: pod.Namespace, body: object, as: controller("replicaset-controller")})
+		namespace: pod.Namespace, body: object, as: controllerAccount("replicaset-controller")})
 	if err != nil {
 		return err
 	}
@@ -50,7 +51,7 @@ func (r *Reviewer) free(ctx context.Context, pod *corev1.Pod, pods int32) error 
 			used[resource] = is
 		}
 		quota.Status.Used = used
-		if err := r.state(ctx, quota); err != nil {
+		if err := r.storeUsage(ctx, quota); err != nil {
 			return err
 		}
 	}

@@ -19,10 +19,11 @@ import (
 // completionIndexVariable is the environment variable with a container's index.
 const completionIndexVariable = "JOB_COMPLETION_INDEX"
 
-// cronTime is when a CronJob is taken to run. That is always the same, so that what is printed is.
+// cronTime is the time at which every CronJob runs here. It is always the same, so that the output
+// is too.
 var cronTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
-// followJob makes as many pods as the Job runs at a time, and has too few of.
+// followJob makes the pods that a Job lacks of those that it runs at a time.
 //
 // Source: k8s.io/kubernetes/pkg/controller/job#manageJob 7f722d48
 func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
@@ -54,7 +55,7 @@ func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstruct
 		if isIndexed(job) {
 			pod.GenerateName = indexedPrefix(job.Name, index)
 		}
-		return r.addPod(ctx, pods, controller("job-controller"), pod)
+		return r.addPod(ctx, pods, controllerAccount("job-controller"), pod)
 	})
 }
 
@@ -74,7 +75,7 @@ func podTemplateOf(job *batchv1.Job, index int) *corev1.PodTemplateSpec {
 	}
 	for _, containers := range [][]corev1.Container{template.Spec.InitContainers, template.Spec.Containers} {
 		for i := range containers {
-			tellIndex(&containers[i])
+			addIndexVariable(&containers[i])
 		}
 	}
 	at := strconv.Itoa(index)
@@ -87,8 +88,8 @@ func podTemplateOf(job *batchv1.Job, index int) *corev1.PodTemplateSpec {
 	return template
 }
 
-// tellIndex gives a container the variable in which it finds its index, unless it has that.
-func tellIndex(container *corev1.Container) {
+// addIndexVariable gives a container the variable with its index, unless it has that.
+func addIndexVariable(container *corev1.Container) {
 	if slices.ContainsFunc(container.Env, func(v corev1.EnvVar) bool { return v.Name == completionIndexVariable }) {
 		return
 	}
@@ -97,13 +98,13 @@ func tellIndex(container *corev1.Container) {
 			FieldPath: fmt.Sprintf("metadata.labels['%s']", batchv1.JobCompletionIndexAnnotation)}}})
 }
 
-// indexedPrefix begins the name of a pod that has an index.
+// indexedPrefix returns the prefix of the generated name of a pod with an index.
 func indexedPrefix(job string, index int) string {
 	end := fmt.Sprintf("-%d-", index)
 	return job[:min(len(job), names.MaxGeneratedNameLength-len(end))] + end
 }
 
-// followCronJob makes the Job of one time, and its pods.
+// followCronJob makes one Job of a CronJob, and the Job's pods.
 //
 // Source: k8s.io/kubernetes/pkg/controller/cronjob#getJobFromTemplate2 9be93492
 func followCronJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
@@ -130,7 +131,7 @@ func followCronJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unst
 	}
 	metav1.SetMetaDataAnnotation(&job.ObjectMeta, batchv1.CronJobScheduledTimestampAnnotation,
 		cronTime.In(zone).Format(time.RFC3339))
-	stored, refused, err := r.need(ctx, controller("cronjob-controller"), job,
+	stored, refused, err := r.ensure(ctx, controllerAccount("cronjob-controller"), job,
 		batchv1.SchemeGroupVersion.WithKind("Job"), ptr.Deref(job.Spec.Parallelism, 1))
 	if refused != nil || err != nil {
 		return refused, err

@@ -18,11 +18,11 @@ import (
 	"gatehouse.dev/internal/nearest"
 )
 
-// takeAfter sets the flags that a kube-apiserver's command line sets, in the file that --like
-// names, unless they are given. Flags that have nothing to do with a verdict are passed over. Those
-// that are not among known, the flags of kube-apiserver, are an error, unless lax says otherwise: a
-// misspelt one may be one that has.
-func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) error {
+// setFlagsLike sets flags as a kube-apiserver's command line does, which is in the file that --like
+// names. Flags that the user has set stay. Flags that bear on no verdict are skipped. A flag that is
+// not among known, the flags of kube-apiserver, is an error unless lax is set: it may be the
+// misspelt name of a flag that does.
+func setFlagsLike(flags *pflag.FlagSet, file string, known []string, lax bool) error {
 	data, err := os.ReadFile(file)
 	if err != nil {
 		return fmt.Errorf("--like: %w", err)
@@ -33,8 +33,8 @@ func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) erro
 	}
 	for i := 0; i < len(args); i++ {
 		if strings.HasPrefix(args[i], "$") {
-			return fmt.Errorf("--like %s: %s is a variable, and nobody knows of what value: write down the flags "+
-				"instead", file, args[i])
+			return fmt.Errorf("--like %s: %s is a variable, whose value isn't known: write the flags instead", file,
+				args[i])
 		}
 		name, value, given := strings.Cut(strings.TrimLeft(args[i], "-"), "=")
 		if !strings.HasPrefix(args[i], "--") {
@@ -43,10 +43,10 @@ func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) erro
 		name = strings.ReplaceAll(name, "_", "-")
 		if !lax && !slices.Contains(known, name) {
 			return fmt.Errorf("--like %s: kube-apiserver %s has no flag --%s%s: correct it, or pass over it with "+
-				"--allow-incomplete", file, kubeversion.Kubernetes(), name, nearest.Meant("--"+name, dashed(known)))
+				"--allow-incomplete", file, kubeversion.Kubernetes(), name, nearest.Meant("--"+name, withDashes(known)))
 		}
 		flag := flags.Lookup(name)
-		if flag == nil || flag.Changed || !decides(flag.Name) {
+		if flag == nil || flag.Changed || !mayBearOnVerdict(flag.Name) {
 			continue
 		}
 		if !given {
@@ -57,13 +57,13 @@ func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) erro
 			}
 		}
 		if strings.Contains(value, "$") {
-			return fmt.Errorf("--like %s: --%s=%s: that is a variable, and nobody knows of what value: write the "+
-				"value down instead", file, name, value)
+			return fmt.Errorf("--like %s: --%s=%s: that is a variable, whose value isn't known: write the value instead",
+				file, name, value)
 		}
 		if err := flag.Value.Set(value); err != nil {
 			return fmt.Errorf("--like %s: --%s=%s: %w", file, name, value, err)
 		}
-		if err := missing(flag); err != nil {
+		if err := missingFile(flag); err != nil {
 			return fmt.Errorf("--like %s: --%s=%s: %w: say with --%s where it is on this machine", file, name, value,
 				err, flag.Name)
 		}
@@ -71,8 +71,8 @@ func takeAfter(flags *pflag.FlagSet, file string, known []string, lax bool) erro
 	return nil
 }
 
-// dashed returns flags as they are typed.
-func dashed(names []string) []string {
+// withDashes returns the names of flags as they are typed.
+func withDashes(names []string) []string {
 	typed := make([]string, len(names))
 	for i, name := range names {
 		typed[i] = "--" + name
@@ -80,9 +80,9 @@ func dashed(names []string) []string {
 	return typed
 }
 
-// missing is the error where a flag names a file that isn't there, since it is on the machine that
-// the kube-apiserver runs on.
-func missing(flag *pflag.Flag) error {
+// missingFile returns an error if a flag names a file that isn't on this machine: it may be on the
+// machine that the kube-apiserver runs on.
+func missingFile(flag *pflag.Flag) error {
 	if !strings.HasSuffix(flag.Name, "-file") {
 		return nil
 	}
@@ -93,8 +93,8 @@ func missing(flag *pflag.Flag) error {
 	return err
 }
 
-// decides reports whether a flag of kube-apiserver's influences verdicts.
-func decides(name string) bool {
+// mayBearOnVerdict reports whether a flag of kube-apiserver bears on verdicts.
+func mayBearOnVerdict(name string) bool {
 	return strings.Contains(name, "admission") || slices.Contains(chainFlags, name)
 }
 
@@ -112,7 +112,7 @@ func commandLine(data []byte) ([]string, error) {
 		}
 		for _, c := range pod.Spec.Containers {
 			line := slices.Concat(c.Command, c.Args)
-			if args, ok := arguments(line); ok {
+			if args, ok := argumentsOf(line); ok {
 				return args, nil
 			}
 			if len(c.Command) == 0 && c.Name == program {
@@ -120,8 +120,8 @@ func commandLine(data []byte) ([]string, error) {
 			}
 			for _, word := range line {
 				if strings.Contains(word, program) && strings.ContainsAny(word, " \n") { // a shell runs it
-					line, err := words(word)
-					if args, ok := arguments(line); ok || err != nil {
+					line, err := splitWords(word)
+					if args, ok := argumentsOf(line); ok || err != nil {
 						return args, err
 					}
 				}
@@ -129,11 +129,11 @@ func commandLine(data []byte) ([]string, error) {
 		}
 		return nil, fmt.Errorf("pod %s has no container that runs %s", pod.Name, program)
 	}
-	line, err := words(string(data))
+	line, err := splitWords(string(data))
 	if err != nil {
 		return nil, err
 	}
-	if args, ok := arguments(line); ok {
+	if args, ok := argumentsOf(line); ok {
 		return args, nil
 	}
 	if len(line) > 0 && strings.HasPrefix(line[0], "--") {
@@ -142,9 +142,9 @@ func commandLine(data []byte) ([]string, error) {
 	return nil, fmt.Errorf("neither the manifest of a %s's pod nor its command line", program)
 }
 
-// arguments returns the arguments of kube-apiserver in a command line, or in a line of a unit. ok
+// argumentsOf returns the arguments of kube-apiserver in a command line, or in a systemd unit. ok
 // reports whether the line has the program.
-func arguments(line []string) (_ []string, ok bool) {
+func argumentsOf(line []string) (_ []string, ok bool) {
 	for i, word := range line {
 		if _, command, ok := strings.Cut(word, "="); ok && !strings.HasPrefix(word, "-") {
 			word = command // ExecStart=kube-apiserver
@@ -156,9 +156,9 @@ func arguments(line []string) (_ []string, ok bool) {
 	return nil, false
 }
 
-// words splits a command line as a shell or a systemd unit has it. It also accepts the form of
+// splitWords splits a command line as a shell or a systemd unit has it. It also accepts the form of
 // /proc, in which nothing is quoted.
-func words(text string) ([]string, error) {
+func splitWords(text string) ([]string, error) {
 	if strings.Contains(text, "\x00") {
 		return strings.Split(strings.TrimRight(text, "\x00"), "\x00"), nil
 	}

@@ -116,10 +116,10 @@ spec:
 		"--like=gate":                        noFlag("gate", `--feature-gate, did you mean "--feature-gates"?`),
 		"--like=older":                       noFlag("older", "--cloud-provider"),
 		"--like=older --allow-incomplete":    "[NodeRestriction] true",
-		"--like=variable": "--like variable: $KUBE_ADMISSION_CONTROL is a variable, and nobody knows of what value: " +
-			"write down the flags instead",
-		"--like=value": "--like value: --enable-admission-plugins=$(PLUGINS): that is a variable, and nobody " +
-			"knows of what value: write the value down instead",
+		"--like=variable": "--like variable: $KUBE_ADMISSION_CONTROL is a variable, whose value isn't known: " +
+			"write the flags instead",
+		"--like=value": "--like value: --enable-admission-plugins=$(PLUGINS): that is a variable, whose " +
+			"value isn't known: write the value instead",
 		"--like=other.yaml": "--like other.yaml: pod kube-apiserver has no container that runs kube-apiserver",
 		"--like=none.txt":   "--like none.txt: neither the manifest of a kube-apiserver's pod nor its command line",
 		"--like=gone":       "--like: open gone: no such file or directory",

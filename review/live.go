@@ -18,12 +18,12 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// unread are kinds of the server's caches that are not read of a cluster: no verdict depends on
-// them, or on what they hold in another cluster, or they are secret.
-var unread = []schema.GroupKind{
+// kindsNotRead are kinds in the server's caches that are not read from a cluster: no verdict depends
+// on them, or on what another cluster has of them, or they are secret.
+var kindsNotRead = []schema.GroupKind{
 	{Kind: "Secret"},
 	{Kind: "Pod"}, // quotas say what they use
-	// Read where they matter, see everywhere.
+	// Read only if they matter, see kindsOfAllNamespaces.
 	{Kind: "Service"}, {Group: "discovery.k8s.io", Kind: "EndpointSlice"},
 	{Kind: "Event"}, {Group: "events.k8s.io", Kind: "Event"},
 	{Group: "coordination.k8s.io", Kind: "Lease"},
@@ -48,12 +48,12 @@ var (
 	endpointSlice = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
 )
 
-// kinds returns the kinds that decide verdicts: those in the caches of the server and its plugins,
+// decidingKinds returns the kinds that decide verdicts: those in the caches of the server and its plugins,
 // those that only a plugin enforces, and those that quotas look up.
-func (r *Reviewer) kinds() []schema.GroupVersionKind {
+func (r *Reviewer) decidingKinds() []schema.GroupVersionKind {
 	kinds := []schema.GroupVersionKind{}
 	add := func(kind schema.GroupVersionKind) {
-		if !slices.Contains(unread, kind.GroupKind()) &&
+		if !slices.Contains(kindsNotRead, kind.GroupKind()) &&
 			!slices.ContainsFunc(kinds, func(k schema.GroupVersionKind) bool {
 				return k.GroupKind() == kind.GroupKind()
 			}) {
@@ -74,9 +74,9 @@ func (r *Reviewer) kinds() []schema.GroupVersionKind {
 	return kinds
 }
 
-// everywhere returns the kinds that decide about objects of all namespaces: services, if one is
+// kindsOfAllNamespaces returns the kinds that decide about objects of all namespaces: services, if one is
 // among the objects or webhooks are asked, and their endpoints.
-func (r *Reviewer) everywhere(objects []*unstructured.Unstructured) []schema.GroupVersionKind {
+func (r *Reviewer) kindsOfAllNamespaces(objects []*unstructured.Unstructured) []schema.GroupVersionKind {
 	if r.options.Webhooks == plugin.WebhooksAsked {
 		return []schema.GroupVersionKind{service, endpointSlice}
 	}
@@ -88,8 +88,8 @@ func (r *Reviewer) everywhere(objects []*unstructured.Unstructured) []schema.Gro
 	return nil
 }
 
-// readLive reads of a cluster what decides about documents: what is in their namespaces and in
-// none, and the objects themselves.
+// readLive reads from the cluster everything that decides about documents: cluster-scoped objects,
+// those in the documents' namespaces, and the documents' own objects.
 func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*live.State, error) {
 	in := []string{r.namespace()}
 	for _, d := range documents {
@@ -105,8 +105,8 @@ func (r *Reviewer) readLive(ctx context.Context, documents []input.Document) (*l
 	}
 	slices.Sort(in)
 	objects := r.objects(documents)
-	return r.options.Live.Read(ctx, live.Want{Kinds: r.kinds(), Namespaces: slices.Compact(in),
-		Everywhere: r.everywhere(objects), Objects: objects, Own: r.own})
+	return r.options.Live.Read(ctx, live.Want{Kinds: r.decidingKinds(), Namespaces: slices.Compact(in),
+		Everywhere: r.kindsOfAllNamespaces(objects), Objects: objects, Own: r.isBuiltIn})
 }
 
 // objects returns the objects of documents, each with its namespace set.
@@ -115,27 +115,28 @@ func (r *Reviewer) objects(documents []input.Document) []*unstructured.Unstructu
 	for _, d := range documents {
 		object := d.Object.DeepCopy()
 		if request, err := requestOf(d); request != nil || err != nil {
-			if object = r.named(request); object == nil {
+			if object = r.objectNamedBy(request); object == nil {
 				continue
 			}
 		}
 		if object.GetNamespace() == "" {
-			object.SetNamespace(r.namespace()) // of those without one nobody asks for it
+			object.SetNamespace(r.namespace()) // ignored if the kind isn't namespaced
 		}
 		all = append(all, object)
 	}
 	return all
 }
 
-// named is the object that a request is about, where the request doesn't have it; else nil.
-func (r *Reviewer) named(request *admissionv1.AdmissionRequest) *unstructured.Unstructured {
+// objectNamedBy returns an object with the kind and the name of the object that a request is about.
+// It returns nil if the request has the object itself.
+func (r *Reviewer) objectNamedBy(request *admissionv1.AdmissionRequest) *unstructured.Unstructured {
 	if request == nil || request.Operation == admissionv1.Create && request.SubResource == "" ||
 		len(request.OldObject.Raw) > 0 && request.SubResource == "" {
 		return nil
 	}
 	kind := schema.GroupVersionKind(request.Kind)
 	if request.SubResource != "" {
-		mapping, err := r.cluster.serves(schema.GroupVersionResource(request.Resource))
+		mapping, err := r.cluster.findResource(schema.GroupVersionResource(request.Resource))
 		if err != nil {
 			return nil
 		}
@@ -148,17 +149,17 @@ func (r *Reviewer) named(request *admissionv1.AdmissionRequest) *unstructured.Un
 	return object
 }
 
-// own reports whether the server has a kind without a definition.
-func (r *Reviewer) own(kind schema.GroupVersionKind) bool {
+// isBuiltIn reports whether the server has a kind without a CustomResourceDefinition.
+func (r *Reviewer) isBuiltIn(kind schema.GroupVersionKind) bool {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(kind)
-	_, err := r.cluster.find(object)
+	_, err := r.cluster.findKind(object)
 	return err == nil
 }
 
-// Snapshot reads everything of a cluster that could decide a verdict of a server with these
-// options, and those of the documents' objects that the cluster has. It reads all namespaces. If
-// some of it can't be read, it returns an IncompleteError, unless the options allow that.
+// Snapshot reads everything from a cluster that could decide a verdict of a server with these
+// options, and the documents' objects if the cluster has them. It reads all namespaces. If some of
+// it can't be read, it returns an IncompleteError, unless the options allow that.
 func Snapshot(ctx context.Context, options Options, documents []input.Document) (_ *live.State, err error) {
 	cluster := options.Live
 	r, err := Start(ctx, options)
@@ -166,9 +167,9 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	kinds := append(r.kinds(), service, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+	kinds := append(r.decidingKinds(), service, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
 		Kind: "CustomResourceDefinition"})
-	state, err := cluster.Read(ctx, live.Want{Kinds: kinds, Objects: r.objects(documents), Own: r.own})
+	state, err := cluster.Read(ctx, live.Want{Kinds: kinds, Objects: r.objects(documents), Own: r.isBuiltIn})
 	if err != nil {
 		return nil, err
 	}
@@ -177,12 +178,12 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 	}
 	// Objects that every server has by itself are left out.
 	state.Objects = slices.DeleteFunc(state.Objects, func(o *unstructured.Unstructured) bool {
-		return r.isOwn(ctx, o)
+		return r.hasByItself(ctx, o)
 	})
 	return state, nil
 }
 
-// An IncompleteError says that not everything of a cluster that bears on verdicts could be read.
+// An IncompleteError lists parts of a cluster that bear on verdicts and could not be read.
 type IncompleteError struct{ Gaps []live.Gap }
 
 // Error has a line for each gap.
@@ -195,13 +196,13 @@ func (e *IncompleteError) Error() string {
 	return strings.Join(lines, "\n")
 }
 
-// isOwn reports whether the server has exactly this object by itself.
-func (r *Reviewer) isOwn(ctx context.Context, object *unstructured.Unstructured) bool {
-	mapping, err := r.cluster.find(object)
-	if err != nil || live.IsServiceRange(object) { // it is the cluster's that the server has
+// hasByItself reports whether the server has exactly this object by itself.
+func (r *Reviewer) hasByItself(ctx context.Context, object *unstructured.Unstructured) bool {
+	mapping, err := r.cluster.findKind(object)
+	if err != nil || live.IsServiceRange(object) { // the server has the cluster's
 		return false
 	}
-	stored, err := r.stored(ctx, mapping, object.GetNamespace(), object.GetName())
+	stored, err := r.getStored(ctx, mapping, object.GetNamespace(), object.GetName())
 	return err == nil && stored != nil && live.Same(stored, object)
 }
 
@@ -211,9 +212,9 @@ func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 	r.notes = append(r.notes, state.Notes...)
 	r.gaps = append(r.gaps, state.Gaps...)
 	for _, object := range state.Objects {
-		r.notes = append(r.notes, uncounted(object, object)...)
+		r.notes = append(r.notes, uncountedNotes(object, object)...)
 	}
-	r.notes = append(r.notes, r.otherVersion(state.Version)...)
+	r.notes = append(r.notes, r.versionNotes(state.Version)...)
 	everywhere := map[schema.GroupKind]bool{service.GroupKind(): true, endpointSlice.GroupKind(): true}
 	for kind := range live.ParamKinds(state.Objects) {
 		everywhere[kind.GroupKind()] = true
@@ -222,7 +223,7 @@ func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 		if ctx.Err() != nil {
 			return ctx.Err()
 		}
-		gap := r.bears(d.Object, everywhere)
+		gap := r.gapFor(d.Object, everywhere)
 		gap.Message = fmt.Sprintf("%s: the cluster has it, but it can't be stored here as it is: %s",
 			input.Named(d.Object), strings.ReplaceAll(err.Error(), "\n", "; "))
 		r.gaps = append(r.gaps, gap)
@@ -230,14 +231,14 @@ func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 	})
 }
 
-// bears is on what it bears that an object of the cluster isn't known: of the kinds that decide
-// about others, on those in its namespace, or on all; of another kind, on itself.
-func (r *Reviewer) bears(object *unstructured.Unstructured, everywhere map[schema.GroupKind]bool) live.Gap {
+// gapFor returns the gap that an unknown object of the cluster leaves. An object of a kind that
+// decides about others bears on those in its namespace, or on all. Any other bears only on itself.
+func (r *Reviewer) gapFor(object *unstructured.Unstructured, everywhere map[schema.GroupKind]bool) live.Gap {
 	kind := object.GroupVersionKind().GroupKind()
 	switch {
 	case everywhere[kind]:
 		return live.Gap{}
-	case kind == definitionKind || slices.ContainsFunc(r.kinds(), func(k schema.GroupVersionKind) bool {
+	case kind == definitionKind || slices.ContainsFunc(r.decidingKinds(), func(k schema.GroupVersionKind) bool {
 		return k.GroupKind() == kind
 	}):
 		return live.Gap{Namespace: object.GetNamespace()}
@@ -254,9 +255,9 @@ func (r *Reviewer) gapNotes() []string {
 	return notes
 }
 
-// doubt makes a verdict on which something bears that isn't known one that failed, unless the user
-// takes it as it is.
-func (r *Reviewer) doubt(result *Result) {
+// failIfUnknown makes a verdict Failed if something unknown bears on it, unless the options allow
+// that.
+func (r *Reviewer) failIfUnknown(result *Result) {
 	if r.options.AllowIncomplete || result.Verdict == v1alpha1.Failed {
 		return
 	}
@@ -267,8 +268,8 @@ func (r *Reviewer) doubt(result *Result) {
 	}
 }
 
-// leavesOut reports whether an object of an unknown kind is left out: not if the cluster has the
-// kind, and only can't be asked about it.
+// leavesOut reports whether an object of an unknown kind is left out. It isn't if the cluster may
+// have the kind, and only couldn't be asked about it.
 func (r *Reviewer) leavesOut(object *unstructured.Unstructured) bool {
 	return r.options.IgnoreUnknown && (r.options.AllowIncomplete ||
 		!slices.ContainsFunc(r.gaps, func(gap live.Gap) bool {
@@ -277,8 +278,8 @@ func (r *Reviewer) leavesOut(object *unstructured.Unstructured) bool {
 		}))
 }
 
-// otherVersion notes that a cluster is of another minor version than the server.
-func (r *Reviewer) otherVersion(theirs string) []string {
+// versionNotes returns a note if the cluster's minor version isn't the server's.
+func (r *Reviewer) versionNotes(theirs string) []string {
 	info, err := r.cluster.discovery.ServerVersion()
 	if err != nil {
 		return nil

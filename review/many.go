@@ -12,15 +12,15 @@ import (
 // others differ only in the remaining quota, which is counted.
 const judgedPods = 100
 
-// makeEach asks for the pods of a workload, one after the other by their numbers, until one is
-// refused. Of many it asks for the first ones, and then for the first one that quotas have no room
-// for, if there is one: make says whether it was refused.
+// makeEach creates the pods of a workload one after the other, by calling make with their numbers,
+// until one is refused: then make returns true. If there are many, it creates the first ones, and
+// then only the first one for which quotas have no room, if there is one.
 func (r *Reviewer) makeEach(ctx context.Context, pods *Pods, namespace string, make func(i int) (ended bool,
 	err error)) error {
 	var before, cost map[string]corev1.ResourceList
 	for i := 0; i < pods.Wanted; i++ {
 		if i >= judgedPods {
-			n, err := r.spend(ctx, namespace, cost, pods.Wanted-i)
+			n, err := r.chargePods(ctx, namespace, cost, pods.Wanted-i)
 			if err != nil {
 				return err
 			}
@@ -70,9 +70,9 @@ func (r *Reviewer) usage(ctx context.Context, namespace string) (map[string]core
 	return used, nil
 }
 
-// spend charges quotas with as many pods as they have room for, n at most, and returns their
+// chargePods charges quotas for as many pods as they have room for, n at most, and returns their
 // number. cost is the cost of one pod.
-func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]corev1.ResourceList, n int) (int,
+func (r *Reviewer) chargePods(ctx context.Context, namespace string, cost map[string]corev1.ResourceList, n int) (int,
 	error) {
 	quotas, err := r.quotas(ctx, namespace)
 	if err != nil {
@@ -80,7 +80,7 @@ func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]
 	}
 	for name, quota := range quotas {
 		for resource, hard := range quota.Status.Hard {
-			n = room(hard, quota.Status.Used[resource], cost[name][resource], n)
+			n = countFitting(hard, quota.Status.Used[resource], cost[name][resource], n)
 		}
 	}
 	if n == 0 {
@@ -101,15 +101,15 @@ func (r *Reviewer) spend(ctx context.Context, namespace string, cost map[string]
 		if !charged {
 			continue
 		}
-		if err := r.state(ctx, quota); err != nil {
+		if err := r.storeUsage(ctx, quota); err != nil {
 			return 0, err
 		}
 	}
 	return n, nil
 }
 
-// room returns how many times a cost fits between the usage and a hard limit, most at most.
-func room(hard, used, cost resource.Quantity, most int) int {
+// countFitting returns how many times a cost fits between the usage and a hard limit; at most most.
+func countFitting(hard, used, cost resource.Quantity, most int) int {
 	if cost.Sign() <= 0 {
 		return most
 	}

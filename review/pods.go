@@ -17,8 +17,9 @@ import (
 	"k8s.io/utils/ptr"
 )
 
-// A follower asks for the pods that the controller of a workload makes: all of a new one; of one
-// that was another before, those that it makes at first, until some of the old ones go.
+// A follower creates the pods that the controller of a workload makes. For a new workload it creates
+// all pods. For a changed one it creates the pods that the controller makes before it has to wait
+// for old ones to end.
 //
 // Followers make what the controllers of k8s.io/kubernetes/pkg/controller make, with what those
 // export. TestControllersMakeTheSame and TestControllersUpdateTheSame compare both.
@@ -38,13 +39,13 @@ var followers = map[schema.GroupKind]follower{
 	{Group: "batch", Kind: "CronJob"}:         followCronJob,
 }
 
-// controller is the service account as which one of Kubernetes' controllers acts.
-func controller(name string) user.Info {
+// controllerAccount returns the service account of one of Kubernetes' controllers.
+func controllerAccount(name string) user.Info {
 	return serviceaccount.UserInfo("kube-system", name, "")
 }
 
-// convert gives a workload the type that its controller has of it, whatever version it is served
-// in. Of nil it is one that has nothing.
+// convert converts a workload of any served version to its controller's type. If it is nil, the
+// result is empty.
 func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	into := new(T)
 	if o == nil {
@@ -56,22 +57,22 @@ func convert[T any](o *unstructured.Unstructured) (*T, error) {
 	return into, nil
 }
 
-// follow makes the pods of a workload that was another before, nil for none.
+// follow makes the pods of a workload. before is the workload before the change; nil if it is new.
 func (r *Reviewer) follow(ctx context.Context, owner, before *unstructured.Unstructured) ([]Pods, error) {
 	follow, ok := followers[owner.GroupVersionKind().GroupKind()]
 	if !ok || !r.options.Pods {
 		return nil, nil
 	}
-	r.unasked = nil
+	r.notAsked = nil
 	pods, err := follow(ctx, r, owner, before)
 	if err != nil {
 		return nil, fmt.Errorf("its pods: %w", err)
 	}
-	pods.NotAsked = r.unasked
+	pods.NotAsked = r.notAsked
 	return []Pods{*pods}, nil
 }
 
-// followReplicaSet makes what a ReplicaSet has too few of.
+// followReplicaSet makes the pods that a ReplicaSet lacks.
 func followReplicaSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	set, err := convert[appsv1.ReplicaSet](owner)
 	if err != nil {
@@ -86,10 +87,10 @@ func followReplicaSet(ctx context.Context, r *Reviewer, owner, before *unstructu
 
 // makeOfSet makes pods of a ReplicaSet.
 func (r *Reviewer) makeOfSet(ctx context.Context, set *appsv1.ReplicaSet, wanted int32) (*Pods, error) {
-	return r.makeAlike(ctx, controller("replicaset-controller"), wanted, &set.Spec.Template, set, replicaSetKind)
+	return r.makeAlike(ctx, controllerAccount("replicaset-controller"), wanted, &set.Spec.Template, set, replicaSetKind)
 }
 
-// followReplicationController makes what a ReplicationController has too few of.
+// followReplicationController makes the pods that a ReplicationController lacks.
 func followReplicationController(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods,
 	error) {
 	c, err := convert[corev1.ReplicationController](owner)
@@ -100,7 +101,7 @@ func followReplicationController(ctx context.Context, r *Reviewer, owner, before
 	if err != nil {
 		return nil, err
 	}
-	return r.makeAlike(ctx, controller("replication-controller"), ptr.Deref(c.Spec.Replicas, 1)-was.Status.Replicas,
+	return r.makeAlike(ctx, controllerAccount("replication-controller"), ptr.Deref(c.Spec.Replicas, 1)-was.Status.Replicas,
 		c.Spec.Template, c, corev1.SchemeGroupVersion.WithKind("ReplicationController"))
 }
 
@@ -110,7 +111,7 @@ type owner interface {
 	runtime.Object
 }
 
-// makeAlike asks for as many pods as a controller wants, all alike, until one is refused.
+// makeAlike creates as many equal pods as a controller wants, until one is refused.
 func (r *Reviewer) makeAlike(ctx context.Context, account user.Info, wanted int32, template *corev1.PodTemplateSpec,
 	of owner, kind schema.GroupVersionKind) (*Pods, error) {
 	pods := &Pods{Wanted: int(max(wanted, 0))}
@@ -123,7 +124,7 @@ func (r *Reviewer) makeAlike(ctx context.Context, account user.Info, wanted int3
 	})
 }
 
-// podOf is the pod that controllers make from a template.
+// podOf returns the pod that a controller makes from a template.
 func podOf(template *corev1.PodTemplateSpec, of owner, kind schema.GroupVersionKind) (*corev1.Pod, error) {
 	pod, err := upstream.GetPodFromTemplate(template, of, metav1.NewControllerRef(of, kind))
 	if err != nil {
@@ -133,7 +134,7 @@ func podOf(template *corev1.PodTemplateSpec, of owner, kind schema.GroupVersionK
 	return pod, nil
 }
 
-// addPod asks for one pod more. ended says that it was refused.
+// addPod creates one more pod. ended reports whether it was refused.
 func (r *Reviewer) addPod(ctx context.Context, pods *Pods, account user.Info, pod *corev1.Pod) (ended bool, err error) {
 	object, err := unstructuredOf(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
 	if err != nil {
@@ -142,7 +143,7 @@ func (r *Reviewer) addPod(ctx context.Context, pods *Pods, account user.Info, po
 	return r.add(ctx, pods, account, object)
 }
 
-// unstructuredOf is an object as a controller sends it.
+// unstructuredOf returns an object as a controller sends it.
 func unstructuredOf(object runtime.Object, kind schema.GroupVersionKind) (*unstructured.Unstructured, error) {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(object)
 	if err != nil {
@@ -153,19 +154,19 @@ func unstructuredOf(object runtime.Object, kind schema.GroupVersionKind) (*unstr
 	return o, nil
 }
 
-// need asks for an object that pods need, unless it is there. It returns the object as it is
-// stored; if it was refused, that as what became of the pods, of which as many were wanted.
-func (r *Reviewer) need(ctx context.Context, account user.Info, object runtime.Object, kind schema.GroupVersionKind,
+// ensure creates an object that pods need, unless it exists, and returns the stored object. If the
+// object is refused, ensure returns a Pods with the refusal, of which none of the wanted is admitted.
+func (r *Reviewer) ensure(ctx context.Context, account user.Info, object runtime.Object, kind schema.GroupVersionKind,
 	wanted int32) (*unstructured.Unstructured, *Pods, error) {
 	o, err := unstructuredOf(object, kind)
 	if err != nil {
 		return nil, nil, err
 	}
-	mapping, err := r.cluster.find(o)
+	mapping, err := r.cluster.findKind(o)
 	if err != nil {
 		return nil, nil, err
 	}
-	if stored, err := r.stored(ctx, mapping, o.GetNamespace(), o.GetName()); stored != nil || err != nil {
+	if stored, err := r.getStored(ctx, mapping, o.GetNamespace(), o.GetName()); stored != nil || err != nil {
 		return stored, nil, err
 	}
 	pods := &Pods{Wanted: int(wanted)}
@@ -175,10 +176,11 @@ func (r *Reviewer) need(ctx context.Context, account user.Info, object runtime.O
 	return o, nil, nil
 }
 
-// add asks for one object more, which is then as it was stored. ended says that it was refused.
+// add creates one more object, and replaces it by the stored one. ended reports whether it was
+// refused.
 func (r *Reviewer) add(ctx context.Context, pods *Pods, account user.Info, object *unstructured.Unstructured) (
 	ended bool, err error) {
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return false, err
 	}
@@ -187,7 +189,7 @@ func (r *Reviewer) add(ctx context.Context, pods *Pods, account user.Info, objec
 	if err != nil {
 		return false, err
 	}
-	r.noteUnasked(a.decision)
+	r.noteNotAsked(a.decision)
 	if a.ok() {
 		pods.Admitted++
 		*object = *a.object

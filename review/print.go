@@ -15,23 +15,23 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Print says how a review is printed.
+// Print holds options for printing a review.
 type Print struct {
-	// Changes shows what changed in each object, Explain every step of its way.
+	// Changes shows the changed fields of each object, Explain each step of its admission.
 	Changes, Explain bool
-	// Only are the words, of Words, whose results are printed; nil for all. Failed results are
+	// Only selects results by their words, which are among Words; nil prints all. Failed results are
 	// always printed, and the summary counts all.
 	Only []string
 	// Version is the version of the program, for formats that name it.
 	Version string
-	// Remedies say what would have to change for a request to pass, by the plugins' names.
+	// Remedies are the plugins' remedies for refused requests, by the plugins' names.
 	Remedies map[string]string
 }
 
 // Formats are the formats of a printed review, besides text.
 var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
 
-// Words say what became of an object and its pods.
+// Words are the words for the verdict on an object and its pods.
 var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower(string(v1alpha1.Refused)),
 	strings.ToLower(string(v1alpha1.Failed))}
 
@@ -40,7 +40,7 @@ var wordColors = map[string]terminal.Color{Words[0]: terminal.Green, Words[1]: t
 
 // Write prints a review in a format, one of Formats or empty for text.
 func (p Print) Write(w io.Writer, review *Review, format string) error {
-	review = p.chosen(review)
+	review = p.selectResults(review)
 	switch format {
 	case "":
 		return p.text(w, review)
@@ -66,8 +66,8 @@ func (p Print) Write(w io.Writer, review *Review, format string) error {
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
 
-// chosen is a review with those results that are to be written.
-func (p Print) chosen(review *Review) *Review {
+// selectResults returns the review with only the results that are to be printed.
+func (p Print) selectResults(review *Review) *Review {
 	if p.Only == nil {
 		return review
 	}
@@ -82,7 +82,7 @@ func (p Print) chosen(review *Review) *Review {
 	return &chosen
 }
 
-// text prints a line for each object, and below it what there is to say.
+// text prints a line for each object, and the details below it.
 func (p Print) text(out io.Writer, review *Review) error {
 	var b strings.Builder
 	widest := 0
@@ -127,7 +127,7 @@ func (p Print) details(r *Result) []string {
 	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
 		lines = append(lines, "changed by "+strings.Join(d.ChangedBy, ", "))
 	}
-	for _, webhook := range unasked(r.Decision) {
+	for _, webhook := range webhooksNotAsked(r.Decision) {
 		lines = append(lines, "not asked: "+webhook)
 	}
 	for _, warning := range r.Warnings {
@@ -160,9 +160,9 @@ func (p Print) details(r *Result) []string {
 	return lines
 }
 
-// why says why an object isn't admitted.
+// why returns the reason why an object isn't admitted.
 func (r *Result) why() string {
-	text := by(r.Decision) + r.Message
+	text := byPlugin(r.Decision) + r.Message
 	if len(r.Unknown) == 0 {
 		return text
 	}
@@ -190,8 +190,8 @@ func (p Print) remedies(d *v1alpha1.Decision) []string {
 	return lines
 }
 
-// unasked names the webhooks, and other backends of plugins, that a cluster would ask.
-func unasked(d *v1alpha1.Decision) []string {
+// webhooksNotAsked returns the webhooks, and other backends of plugins, that a cluster would ask.
+func webhooksNotAsked(d *v1alpha1.Decision) []string {
 	if d == nil {
 		return nil
 	}
@@ -200,7 +200,7 @@ func unasked(d *v1alpha1.Decision) []string {
 		for _, c := range d.Steps[i].Calls {
 			line := fmt.Sprintf("webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
 			if c.Kind == string(plugin.Backend) {
-				line = fmt.Sprintf("%s%s: %s", c.Name, at(c.Backend), c.Why)
+				line = fmt.Sprintf("%s%s: %s", c.Name, atBackend(c.Backend), c.Why)
 			}
 			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, plugin.WouldBeAsked) &&
 				!slices.Contains(lines, line) {
@@ -211,22 +211,23 @@ func unasked(d *v1alpha1.Decision) []string {
 	return lines
 }
 
-func at(backend string) string {
+// atBackend returns " at" with a backend's URL, or "" if it has none.
+func atBackend(backend string) string {
 	if backend == "" {
 		return ""
 	}
 	return " at " + backend
 }
 
-// by names the plugin that refused.
-func by(d *v1alpha1.Decision) string {
+// byPlugin returns "by" with the plugin that refused, or "".
+func byPlugin(d *v1alpha1.Decision) string {
 	if d == nil || d.By == "" {
 		return ""
 	}
 	return "by " + d.By + ": "
 }
 
-// String says how many pods would start, and why no more.
+// String returns how many pods would start, and the reason if not all would.
 func (p Pods) String() string {
 	text := fmt.Sprintf("%d of %d pods would start", p.Admitted, p.Wanted)
 	if p.Admitted == p.Wanted {
@@ -240,5 +241,5 @@ func (p Pods) String() string {
 	} else {
 		text += ", then"
 	}
-	return text + ": " + by(p.Decision) + p.Message
+	return text + ": " + byPlugin(p.Decision) + p.Message
 }

@@ -16,7 +16,7 @@ import (
 
 // quotas returns the quotas of a namespace, by their names.
 func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*corev1.ResourceQuota, error) {
-	quotas, err := listed[corev1.ResourceQuota](ctx, r, corev1.SchemeGroupVersion.WithKind(quotaKind.Kind))
+	quotas, err := listAs[corev1.ResourceQuota](ctx, r, corev1.SchemeGroupVersion.WithKind(quotaKind.Kind))
 	if err != nil {
 		return nil, err
 	}
@@ -29,8 +29,8 @@ func (r *Reviewer) quotas(ctx context.Context, namespace string) (map[string]*co
 	return all, nil
 }
 
-// state has a quota show the usage that its status says.
-func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error {
+// storeUsage writes a quota's status, which has its usage.
+func (r *Reviewer) storeUsage(ctx context.Context, quota *corev1.ResourceQuota) error {
 	fields, err := runtime.DefaultUnstructuredConverter.ToUnstructured(quota)
 	if err != nil {
 		return err
@@ -38,7 +38,7 @@ func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error
 	object := &unstructured.Unstructured{Object: fields}
 	object.SetAPIVersion("v1")
 	object.SetKind("ResourceQuota")
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
@@ -48,10 +48,10 @@ func (r *Reviewer) state(ctx context.Context, quota *corev1.ResourceQuota) error
 
 var quotaKind = schema.GroupKind{Kind: "ResourceQuota"}
 
-// uncounted returns a note if a quota limits something whose usage the cluster doesn't state,
+// uncountedNotes returns a note if a quota limits something whose usage the cluster doesn't state,
 // because the quota is new or has changed. The objects that would be counted were not read. It
 // returns nil if the object isn't a quota, or there is nothing to note.
-func uncounted(before, now *unstructured.Unstructured) []string {
+func uncountedNotes(before, now *unstructured.Unstructured) []string {
 	if now.GroupVersionKind().GroupKind() != quotaKind {
 		return nil
 	}

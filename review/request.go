@@ -20,7 +20,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// requestOf is the request that a document describes; nil where it is an object, and none.
+// requestOf returns the request that a document describes, or nil if the document is an object.
 func requestOf(d input.Document) (*admissionv1.AdmissionRequest, error) {
 	if !input.IsRequest(d.Object) {
 		return nil, nil
@@ -36,7 +36,7 @@ func requestOf(d input.Document) (*admissionv1.AdmissionRequest, error) {
 	r := review.Request
 	switch {
 	case r == nil:
-		return nil, errors.New("AdmissionReview: it has no request, and so nothing to judge")
+		return nil, errors.New("AdmissionReview: request must be set: it is what is judged")
 	case r.Resource.Resource == "" || r.Resource.Version == "":
 		return nil, errors.New("AdmissionReview: request.resource must be set")
 	case r.Operation != admissionv1.Delete && len(r.Object.Raw) == 0:
@@ -45,7 +45,7 @@ func requestOf(d input.Document) (*admissionv1.AdmissionRequest, error) {
 	return r, nil
 }
 
-// objectOfRequest is an object in a request, nil for none.
+// objectOfRequest returns an object in a request, or nil if there is none.
 func objectOfRequest(raw []byte) (*unstructured.Unstructured, error) {
 	if len(raw) == 0 || string(raw) == "null" {
 		return nil, nil
@@ -57,8 +57,8 @@ func objectOfRequest(raw []byte) (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
-// replay is the call that an AdmissionReview's request describes. The old object is there before
-// it; it is as it was stored, if by somebody else.
+// replay returns the call that an AdmissionReview's request describes. It stores the request's old
+// object before.
 func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) (*call, *unstructured.Unstructured,
 	error) {
 	object, err := objectOfRequest(q.Object.Raw)
@@ -70,7 +70,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 		return nil, nil, err
 	}
 	resource := schema.GroupVersionResource(q.Resource)
-	mapping, err := r.cluster.serves(resource)
+	mapping, err := r.cluster.findResource(resource)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -96,7 +96,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 		c.body.SetResourceVersion("")
 	case admissionv1.Update:
 		c.verb = http.MethodPut
-		stored, err := r.stored(ctx, mapping, c.namespace, c.name)
+		stored, err := r.getStored(ctx, mapping, c.namespace, c.name)
 		if err != nil {
 			return nil, nil, err
 		}
@@ -126,7 +126,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	return c, object, setOptions(c, q)
 }
 
-// setOptions has the call made with the options of the request.
+// setOptions gives a call the options of a request.
 func setOptions(c *call, q *admissionv1.AdmissionRequest) error {
 	var options struct {
 		DryRun             []string `json:"dryRun"`
@@ -160,7 +160,7 @@ func setOptions(c *call, q *admissionv1.AdmissionRequest) error {
 	return nil
 }
 
-// addOptions adds to a query what the options of a connection say, as a client sends them.
+// addOptions adds the options of a connection to a query, as a client sends them.
 func addOptions(query url.Values, options *unstructured.Unstructured) error {
 	for name, value := range options.Object {
 		if name == "apiVersion" || name == "kind" || name == "metadata" {
@@ -182,7 +182,7 @@ func addOptions(query url.Values, options *unstructured.Unstructured) error {
 	return nil
 }
 
-// userOf is who makes the request.
+// userOf returns the user who made a request.
 func userOf(info *authenticationv1.UserInfo) user.Info {
 	u := &user.DefaultInfo{Name: info.Username, UID: info.UID, Groups: slices.Clone(info.Groups)}
 	for key, values := range info.Extra {

@@ -111,7 +111,7 @@ refused   Scale shop/web         -:90
           Scale.autoscaling "web" is invalid: spec.replicas: Invalid value: -1: must be greater than or equal to 0
 ` + invalid + `admitted  Eviction shop/p        -:103
 failed    AdmissionReview        -:116
-          AdmissionReview: it has no request, and so nothing to judge
+          AdmissionReview: request must be set: it is what is judged
 failed    AdmissionReview        -:120
           AdmissionReview: request.operation: "COPY" is none of CREATE, UPDATE, DELETE, CONNECT
 failed    AdmissionReview        -:132

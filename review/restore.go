@@ -22,7 +22,7 @@ import (
 // A Mark is everything that the server had stored at one time.
 type Mark struct {
 	entries map[string]entry
-	// revision is the store's of that time, or of the last Restore.
+	// revision is the store's revision at that time, or after the last Restore.
 	revision int64
 	// manifests are the manifests that objects were made from.
 	manifests map[key]*unstructured.Unstructured
@@ -39,7 +39,7 @@ type entry struct {
 // that.
 var ErrNotRestored = errors.New("a CustomResourceDefinition was written")
 
-// Mark returns a mark of what is stored now.
+// Mark returns a mark of everything that is stored now.
 func (r *Reviewer) Mark(ctx context.Context) (*Mark, error) {
 	all, err := r.cluster.store.Get(ctx, r.prefix(), clientv3.WithPrefix())
 	if err != nil {
@@ -73,7 +73,8 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	for _, kv := range now.Kvs {
 		there[string(kv.Key)] = true
 	}
-	// before holds the old values of the keys that are to be written; nil for none.
+	// before holds the old values of the keys that are to be written, nil for keys that had none; is
+	// holds the present values.
 	before, is := map[string][]byte{}, map[string][]byte{}
 	for _, kv := range changed.Kvs {
 		key := string(kv.Key)
@@ -86,7 +87,7 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	}
 	for key := range before {
 		switch {
-		case r.serverOwn(key):
+		case r.isServerKey(key):
 			delete(before, key)
 		case strings.HasPrefix(key, r.prefix()+"apiextensions.k8s.io/customresourcedefinitions/"):
 			if generation(before[key]) != generation(is[key]) {
@@ -102,8 +103,8 @@ func (r *Reviewer) Restore(ctx context.Context, m *Mark) error {
 	return r.undo(ctx, m, before, is)
 }
 
-// undo gives keys the values that they had, one at a time: to those who watch, a revision is one
-// object's.
+// undo gives keys the values that they had. It writes one key at a time, because watches take a
+// revision as the change of one object.
 func (r *Reviewer) undo(ctx context.Context, m *Mark, before, is map[string][]byte) error {
 	var written []plugin.Written
 	for key, value := range before {
@@ -122,7 +123,7 @@ func (r *Reviewer) undo(ctx context.Context, m *Mark, before, is map[string][]by
 			revision, m.revision = done.Header.Revision, done.Header.Revision
 			m.entries[key] = entry{value, revision}
 		}
-		if w, ok := r.written(text, revision); ok {
+		if w, ok := r.describeWrite(text, revision); ok {
 			written = append(written, w)
 		}
 	}
@@ -139,8 +140,9 @@ func (r *Reviewer) prefix() string {
 	return strings.TrimSuffix(r.options.Config.API.Etcd.StorageConfig.Prefix, "/") + "/"
 }
 
-// serverOwn reports whether servers use a key to know of each other and of what they serve.
-func (r *Reviewer) serverOwn(key string) bool {
+// isServerKey reports whether a key is one by which servers know of each other and of the APIs that
+// they serve.
+func (r *Reviewer) isServerKey(key string) bool {
 	key = strings.TrimPrefix(key, r.prefix())
 	return apiserver.OwnKey(key) || strings.HasPrefix(key, "apiregistration.k8s.io/")
 }
@@ -156,9 +158,9 @@ func generation(value []byte) int64 {
 	return stored.Metadata.Generation
 }
 
-// written describes the write of a stored value at a revision, 0 for deleted. It returns false if
+// describeWrite describes the write of a stored value at a revision, 0 for deleted. It returns false if
 // the value isn't an object of the API, which nothing follows.
-func (r *Reviewer) written(value []byte, revision int64) (plugin.Written, bool) {
+func (r *Reviewer) describeWrite(value []byte, revision int64) (plugin.Written, bool) {
 	var object runtime.Object = &unstructured.Unstructured{}
 	var err error
 	if bytes.HasPrefix(value, []byte("{")) {

@@ -24,39 +24,38 @@ import (
 	"gatehouse.dev/server"
 )
 
-// Options say how to judge.
+// Options holds the options of a Reviewer.
 type Options struct {
-	// Config is the server's, with the flags of serve: its plugins, their configuration, feature
-	// gates. The directory, the port and the controllers are the reviewer's own.
+	// Config is the configuration of the server, as the flags of serve set it: its plugins, their
+	// configuration, feature gates. The reviewer sets the directory, the port and the controllers.
 	Config *server.Config
-	// State are objects that exist from the start. They are stored without admission. Snapshots
-	// among them hold what was read of a cluster, see package live.
+	// State holds the objects that exist from the start. They are stored without admission. It may
+	// have snapshots of clusters, see Snapshot.
 	State []input.Document
-	// Live is a running cluster, of which the state is read for each Review, besides State; nil for
-	// none.
+	// Live is a running cluster whose state is read for each Review, besides State; nil for none.
 	Live *live.Cluster
-	// Namespace is the namespace of objects which name none; empty for default.
+	// Namespace is the namespace of objects that name none; empty for default.
 	Namespace string
-	// As is who writes the objects; nil for an administrator.
+	// As is the user who writes the objects; nil for an administrator.
 	As user.Info
-	// Authorize says that who writes them needs the right to.
+	// Authorize refuses objects that the user has no right to write.
 	Authorize bool
 	// Operation is the operation for all objects. If it is empty, existing objects are updated, as
 	// `kubectl apply` does, and others are created.
 	Operation Operation
-	// Pods says that workloads are followed to their pods.
+	// Pods follows workloads to their pods.
 	Pods bool
-	// Webhooks says what is done about webhooks: skipped, asked as for a dry run, or taken to be
+	// Webhooks chooses how webhooks are treated: skipped, asked as for a dry run, or taken to be
 	// down. They are never called as a cluster calls them.
 	Webhooks plugin.WebhookCalls
-	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever is done about
-	// the others; see plugin.Env.
+	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever Webhooks is; see
+	// plugin.Env.
 	LocalWebhooks map[string]string
-	// FieldValidation says how to treat fields that an object's kind doesn't have. It is one of the
-	// values of Validations. Empty means Strict, which refuses them.
+	// FieldValidation chooses how fields are treated that an object's kind doesn't have. It is one of
+	// the values of Validations. Empty means Strict, which refuses them.
 	FieldValidation string
-	// AllowIncomplete has verdicts stand although something of the cluster isn't known that bears
-	// on them. Notes say what. Otherwise such verdicts are Failed.
+	// AllowIncomplete accepts verdicts although something that bears on them isn't known of the
+	// cluster. Notes name it. Otherwise such verdicts are Failed.
 	AllowIncomplete bool
 	// IgnoreUnknown leaves out objects of kinds that are not served.
 	IgnoreUnknown bool
@@ -81,24 +80,24 @@ var Operations = []Operation{Create, Update, Apply, Delete, Connect}
 type Reviewer struct {
 	options Options
 	cluster *cluster
-	// notes are the notes about the state, gaps the parts of it that aren't known.
+	// notes are the notes about the state, gaps its unknown parts.
 	notes []string
 	gaps  []live.Gap
-	// ofCluster says that the state is one of a running cluster, read now or before. namespaces are
-	// those that it doesn't have: they were made here, and all that is in them.
+	// ofCluster reports whether the state was read from a cluster, now or for a snapshot. namespaces
+	// are namespaces that the cluster doesn't have: they, and all objects in them, were created here.
 	ofCluster  bool
 	namespaces map[string]bool
 	// fields finds what is misspelt in policies.
 	fields *controllers.PolicyFields
-	// subresource is the one that objects are sent to; empty for none.
+	// subresource is the subresource that objects are sent to; empty for none.
 	subresource string
-	// unasked are the webhooks that weren't asked about what was made for the workload at hand.
-	unasked []string
+	// notAsked are the webhooks that weren't asked about the objects made for the present workload.
+	notAsked []string
 	// manifests are the manifests that the state's objects were made from.
 	manifests map[key]*unstructured.Unstructured
 }
 
-// Start starts the server in the process, and gives it the state. Close ends it.
+// Start starts a server in the process, and stores the state. The caller must Close the Reviewer.
 func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if options.As == nil {
 		options.As = admin
@@ -128,8 +127,9 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	return r, nil
 }
 
-// With is the reviewer, on the same server, for objects that somebody else writes, nil for an
-// administrator, or with which something else is done. Only one of them may be at work at a time.
+// With returns a reviewer on the same server for objects that another user writes, or that are
+// written by another operation. A nil user is an administrator. Only one of the reviewers may be
+// used at a time.
 func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
 	with := *r
 	if with.options.As, with.options.Operation = as, operation; as == nil {
@@ -138,8 +138,8 @@ func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
 	return &with
 }
 
-// takeServiceRanges makes the server give services the IPs that the cluster gives them whose state
-// it gets.
+// takeServiceRanges configures the server with the service IP ranges of the cluster whose state it
+// gets.
 func (o *Options) takeServiceRanges(ctx context.Context) error {
 	var ranges string
 	for _, d := range o.State {
@@ -156,19 +156,19 @@ func (o *Options) takeServiceRanges(ctx context.Context) error {
 	return nil
 }
 
-// namespace returns the namespace of objects which name none.
+// namespace returns the namespace of objects that name none.
 func (r *Reviewer) namespace() string { return cmp.Or(r.options.Namespace, "default") }
 
-// namespaceOf is the namespace that a namespaced object is in.
+// namespaceOf returns the namespace of a namespaced object.
 func (r *Reviewer) namespaceOf(o *unstructured.Unstructured) string {
 	return cmp.Or(o.GetNamespace(), r.namespace())
 }
 
-// scopedNamespace is the namespace that an object is in, empty for kinds that are in none. Kinds
-// that aren't served yet are taken to be in one.
+// scopedNamespace returns the namespace of an object, or "" if its kind is not namespaced. Kinds that
+// aren't served yet are taken to be namespaced.
 func (r *Reviewer) scopedNamespace(o *unstructured.Unstructured) string {
 	if o.GetNamespace() == "" {
-		if mapping, err := r.cluster.find(o); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
+		if mapping, err := r.cluster.findKind(o); err == nil && mapping.Scope.Name() == meta.RESTScopeNameRoot {
 			return ""
 		}
 	}
@@ -178,8 +178,8 @@ func (r *Reviewer) scopedNamespace(o *unstructured.Unstructured) string {
 // Close ends the server.
 func (r *Reviewer) Close() error { return r.cluster.stop() }
 
-// Review judges documents. An object that can't be judged is a Failed result, or left out with a
-// note where its kind is unknown and that is to be ignored.
+// Review judges documents. An object that can't be judged gets a Failed result. With IgnoreUnknown an
+// object of an unknown kind is left out, with a note.
 func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progress func(done, all int)) (*Review,
 	error) {
 	if r.options.Live != nil {
@@ -210,10 +210,10 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 		if err != nil {
 			result.Verdict, result.Message = v1alpha1.Failed, err.Error()
 		}
-		r.doubt(result)
+		r.failIfUnknown(result)
 		review.Results = append(review.Results, *result)
 	}
-	strangers, err := r.strangers(ctx)
+	strangers, err := r.unmatchedWebhooks(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -223,7 +223,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 	return review, nil
 }
 
-// judge writes one object. It adds notes for readers to the review.
+// judge writes one object and returns the result. It adds notes to the review.
 func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) (*Result, error) {
 	object := d.Object.DeepCopy()
 	result := &Result{Source: d.Source, Object: objectOf(object), Sent: d.Object}
@@ -248,7 +248,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	result.Warnings, result.Decision = a.warnings, a.decision
 	result.Verdict = v1alpha1.Verdict(plugin.VerdictOfCode(int32(a.code)))
 	if result.Decision != nil {
-		// A connection is admitted before it is known where to.
+		// The code of an admitted connection is that of the connection, which fails: there is no node.
 		result.Verdict = result.Decision.Verdict
 	}
 	if d := a.decision; result.Verdict == v1alpha1.Failed && r.options.Webhooks == plugin.WebhooksDown && d != nil &&
@@ -282,7 +282,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		r.namespaces[object.GetName()] = true
 	}
 	if r.ofCluster && !r.namespaces[c.namespace] {
-		review.Notes = append(review.Notes, uncounted(c.before, a.object)...)
+		review.Notes = append(review.Notes, uncountedNotes(c.before, a.object)...)
 	}
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
@@ -291,7 +291,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	return result, err
 }
 
-// Fail adds to a review what couldn't be read, as what couldn't be judged.
+// Fail adds a Failed result to the review for each error of reading the input.
 func (r *Review) Fail(errs ...error) {
 	for _, err := range errs {
 		result := Result{Verdict: v1alpha1.Failed, Message: err.Error()}
@@ -306,7 +306,8 @@ func (r *Review) Fail(errs ...error) {
 	r.summarize()
 }
 
-// callOf is the request that a document is, or the one by which the object in it is written.
+// callOf returns the call that judges a document: the request that it describes, or the write of its
+// object.
 func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstructured.Unstructured, result *Result) (
 	*call, error) {
 	request, err := requestOf(d)
@@ -328,9 +329,9 @@ func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstruc
 	return c, err
 }
 
-// call is the request by which an object is written.
+// call returns the call that writes an object.
 func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) (*call, error) {
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return nil, err
 	}
@@ -341,7 +342,7 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 	}
 	operation := r.options.Operation
 	if operation == "" || operation == Update || operation == Apply {
-		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
+		stored, err := r.getStored(ctx, mapping, c.namespace, object.GetName())
 		if err != nil {
 			return nil, err
 		}
@@ -380,8 +381,8 @@ func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) 
 	return c, nil
 }
 
-// stored is the object that is there, nil for none.
-func (r *Reviewer) stored(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (
+// getStored returns a stored object, or nil if there is none.
+func (r *Reviewer) getStored(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (
 	*unstructured.Unstructured, error) {
 	if name == "" {
 		return nil, nil

@@ -35,18 +35,18 @@ import (
 	"gatehouse.dev/server"
 )
 
-// A cluster is the server in the process, and what it takes to ask it.
+// A cluster is the server in the process, with what is needed to send it requests.
 type cluster struct {
 	server *server.Server
-	// store is where it stores.
+	// store is the server's etcd.
 	store clientv3.KV
-	// judged and authorized are its handlers, without and with authorization.
-	judged, authorized http.Handler
-	discovery          discovery.CachedDiscoveryInterface
-	mapper             meta.ResettableRESTMapper
+	// handler answers requests without authorization, authorizing with it.
+	handler, authorizing http.Handler
+	discovery            discovery.CachedDiscoveryInterface
+	mapper               meta.ResettableRESTMapper
 	// custom maps the custom resources that were defined since the start.
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
-	// refused are the kinds whose CustomResourceDefinitions were refused, and where those stand.
+	// refused has the kinds whose CustomResourceDefinitions were refused, with the definitions' sources.
 	refused map[schema.GroupKind]input.Source
 	// aggregated reports whether ClusterRoles have the rules of those that they aggregate.
 	aggregated bool
@@ -56,7 +56,8 @@ type cluster struct {
 	stop func() error
 }
 
-// startCluster starts the server of a configuration in a directory of its own, which goes with it.
+// startCluster starts a server with a configuration, in a directory of its own. stop removes the
+// directory.
 func startCluster(ctx context.Context, config *server.Config) (*cluster, error) {
 	defer collect.Little()()
 	dir, err := os.MkdirTemp(memoryDir(), "gatehouse-review-")
@@ -84,7 +85,7 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	}
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
-	c := &cluster{server: s, store: s.Etcd().Client().KV, judged: s.Handler(false), authorized: s.Handler(true),
+	c := &cluster{server: s, store: s.Etcd().Client().KV, handler: s.Handler(false), authorizing: s.Handler(true),
 		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{},
 		keys: map[schema.GroupResource]string{}}
 	c.stop = func() error {
@@ -105,7 +106,8 @@ func startCluster(ctx context.Context, config *server.Config) (*cluster, error) 
 	return c, nil
 }
 
-// memoryDir is a directory in memory, where there is one: nothing that is written there is to stay.
+// memoryDir returns a directory in memory, or "" if there is none. Nothing that is written there
+// needs to stay.
 func memoryDir() string {
 	const shm = "/dev/shm"
 	if info, err := os.Stat(shm); err == nil && info.IsDir() {
@@ -121,19 +123,20 @@ func memoryDir() string {
 var admin = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup,
 	user.AllAuthenticated}}
 
-// config is a client's, whose requests don't leave the process.
+// config returns the configuration of a client whose requests don't leave the process.
 func (c *cluster) config() *rest.Config {
 	return &rest.Config{Host: "http://gatehouse", QPS: -1, Transport: transport(func(r *http.Request) *http.Response {
-		return c.serve(request.WithUser(r.Context(), admin), c.judged, r)
+		return c.serve(request.WithUser(r.Context(), admin), c.handler, r)
 	})}
 }
 
-// transport answers requests by a function.
+// A transport answers requests by calling a function.
 type transport func(*http.Request) *http.Response
 
 // RoundTrip implements http.RoundTripper.
 func (t transport) RoundTrip(r *http.Request) (*http.Response, error) { return t(r), nil }
 
+// serve returns the answer of a handler to a client's request.
 func (c *cluster) serve(ctx context.Context, handler http.Handler, r *http.Request) *http.Response {
 	recorder := httptest.NewRecorder()
 	// A handler reads what a server's request has.
@@ -235,9 +238,9 @@ func (c *cluster) do(ctx context.Context, call call) (*answer, error) {
 	r.Header.Set("Content-Type", contentType)
 	r.Header.Set("Accept", "application/json")
 	r.Header.Set("User-Agent", "gatehouse-review")
-	handler := c.judged
+	handler := c.handler
 	if call.authorize {
-		handler = c.authorized
+		handler = c.authorizing
 	}
 	response := c.serve(ctx, handler, r)
 	a := &answer{code: response.StatusCode}
@@ -267,15 +270,15 @@ func (c *cluster) do(ctx context.Context, call call) (*answer, error) {
 	return a, nil
 }
 
-// find returns the mapping by which an object is served.
-func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
+// findKind returns the mapping by which an object is served.
+func (c *cluster) findKind(object *unstructured.Unstructured) (*meta.RESTMapping, error) {
 	kind := object.GroupVersionKind()
 	if mapping := c.custom[kind]; mapping != nil {
 		return mapping, nil
 	}
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) {
-		return nil, unknownKindError{kind, c.meant(kind)}
+		return nil, unknownKindError{kind, c.suggestFor(kind)}
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding out how %s is served: %w", kind, err)
@@ -283,8 +286,8 @@ func (c *cluster) find(object *unstructured.Unstructured) (*meta.RESTMapping, er
 	return mapping, nil
 }
 
-// serves returns the mapping by which a resource is served.
-func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMapping, error) {
+// findResource returns the mapping by which a resource is served.
+func (c *cluster) findResource(resource schema.GroupVersionResource) (*meta.RESTMapping, error) {
 	for kind, mapping := range c.custom {
 		if mapping.Resource == resource {
 			return c.custom[kind], nil
@@ -303,13 +306,13 @@ func (c *cluster) serves(resource schema.GroupVersionResource) (*meta.RESTMappin
 
 // An unknownKindError says that a kind is not served.
 type unknownKindError struct {
-	kind  schema.GroupVersionKind
-	meant string
+	kind       schema.GroupVersionKind
+	suggestion string
 }
 
 // Error names the kind, and what it was likely meant to be.
 func (e unknownKindError) Error() string {
-	return e.short() + e.meant
+	return e.short() + e.suggestion
 }
 
 // short names the kind alone.

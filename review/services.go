@@ -21,9 +21,9 @@ var (
 	ipAddress    = schema.GroupKind{Group: "networking.k8s.io", Kind: "IPAddress"}
 )
 
-// create asks for an object of the state. A Service that can't have its IPs, since the server has
-// no range with them, gets them all the same, and no other Service does.
-func (r *Reviewer) create(ctx context.Context, c call) (*answer, error) {
+// createStated creates an object of the state. If the server has no range with the IPs of a Service,
+// it creates the Service without them, and then allocates them to it.
+func (r *Reviewer) createStated(ctx context.Context, c call) (*answer, error) {
 	a, err := r.cluster.do(ctx, c)
 	ips := clusterIPs(c.body)
 	if err != nil || a.code != http.StatusUnprocessableEntity || len(ips) == 0 ||
@@ -31,7 +31,7 @@ func (r *Reviewer) create(ctx context.Context, c call) (*answer, error) {
 		return a, err
 	}
 	c.body = c.body.DeepCopy()
-	for _, path := range created[service.GroupKind()] {
+	for _, path := range fieldsSetOnCreate[service.GroupKind()] {
 		unstructured.RemoveNestedField(c.body.Object, path...)
 	}
 	without, err := r.cluster.do(ctx, c)
@@ -63,14 +63,14 @@ func clusterIPs(object *unstructured.Unstructured) []netip.Addr {
 	}
 	var ips []netip.Addr
 	for _, text := range all {
-		if ip, err := netip.ParseAddr(text); err == nil { // else it is None, or none
+		if ip, err := netip.ParseAddr(text); err == nil { // it may be "None" or empty
 			ips = append(ips, ip)
 		}
 	}
 	return ips
 }
 
-// address is the IPAddress by which a server knows that an IP is taken.
+// address returns the IPAddress object of an IP. A server takes an IP with such an object as used.
 func address(ip netip.Addr) *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	object.SetGroupVersionKind(networkingv1.SchemeGroupVersion.WithKind(ipAddress.Kind))
@@ -81,7 +81,7 @@ func address(ip netip.Addr) *unstructured.Unstructured {
 // release frees an IP.
 func (r *Reviewer) release(ctx context.Context, ip netip.Addr) error {
 	object := address(ip)
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
@@ -93,10 +93,10 @@ func (r *Reviewer) release(ctx context.Context, ip netip.Addr) error {
 	return err
 }
 
-// allocate makes an IP that of a Service, as the server does it for IPs of its ranges.
+// allocate gives a Service an IP, as the server does with IPs of its ranges.
 func (r *Reviewer) allocate(ctx context.Context, ip netip.Addr, of *unstructured.Unstructured) error {
 	object := address(ip)
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
@@ -104,8 +104,8 @@ func (r *Reviewer) allocate(ctx context.Context, ip netip.Addr, of *unstructured
 	if ip.Is6() {
 		family = "IPv6"
 	}
-	// It isn't labelled as the allocator's own, which are repaired: removed while the Service isn't
-	// known to have them.
+	// It doesn't have the label of the allocator's own IPs: the server's repair removes those as long
+	// as it doesn't know that the Service has them.
 	object.SetLabels(map[string]string{networkingv1.LabelIPAddressFamily: family})
 	object.Object["spec"] = map[string]any{"parentRef": map[string]any{"resource": "services",
 		"namespace": r.namespaceOf(of), "name": of.GetName()}}
@@ -117,7 +117,7 @@ func (r *Reviewer) allocate(ctx context.Context, ip netip.Addr, of *unstructured
 }
 
 // openRange makes a ServiceCIDR ready, as its controller does, and waits until services get IPs of
-// it. One of which the state says that it isn't ready, or is going, stays so.
+// it. If the state says that it isn't ready, or is being deleted, it stays so.
 func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructured) error {
 	conditions, _, _ := unstructured.NestedSlice(object.Object, "status", "conditions")
 	ready := len(conditions) == 0
@@ -128,7 +128,7 @@ func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructu
 	if !ready || object.GetDeletionTimestamp() != nil {
 		return nil
 	}
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
@@ -154,12 +154,12 @@ func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructu
 	return nil
 }
 
-// notReady are a server's messages about an IP as long as it doesn't know its range.
+// rangeNotReady are parts of a server's messages about an IP whose range it doesn't know yet.
 //
 // Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator 8fe0a480
-var notReady = []string{"does not match the current range", "allocator not ready"}
+var rangeNotReady = []string{"does not match the current range", "allocator not ready"}
 
-// awaitRange waits until services get IPs of a range. It asks for one, which isn't stored.
+// awaitRange waits until services get IPs of a range. It creates a Service with one, as a dry run.
 func (r *Reviewer) awaitRange(ctx context.Context, prefix netip.Prefix) error {
 	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
 	defer cancel()
@@ -167,7 +167,7 @@ func (r *Reviewer) awaitRange(ctx context.Context, prefix netip.Prefix) error {
 		"spec": map[string]any{"clusterIP": prefix.Masked().Addr().Next().String(),
 			"ports": []any{map[string]any{"port": int64(1)}}}}}
 	probe.SetGroupVersionKind(service)
-	mapping, err := r.cluster.find(probe)
+	mapping, err := r.cluster.findKind(probe)
 	if err != nil {
 		return err
 	}
@@ -177,7 +177,7 @@ func (r *Reviewer) awaitRange(ctx context.Context, prefix netip.Prefix) error {
 		if err != nil {
 			return err
 		}
-		if !slices.ContainsFunc(notReady, func(part string) bool { return strings.Contains(a.message(), part) }) {
+		if !slices.ContainsFunc(rangeNotReady, func(part string) bool { return strings.Contains(a.message(), part) }) {
 			return nil
 		}
 		select {

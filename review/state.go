@@ -22,8 +22,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// loadState gives the server the objects that are there from the start, and the namespaces that
-// every server has what controllers would.
+// loadState gives the server the state, and gives the namespaces that every server has their default
+// service accounts.
 func (r *Reviewer) loadState(ctx context.Context) error {
 	for _, namespace := range []string{"default", "kube-system", "kube-public", "kube-node-lease"} {
 		if err := r.addDefaultAccount(ctx, namespace); err != nil {
@@ -33,8 +33,7 @@ func (r *Reviewer) loadState(ctx context.Context) error {
 	return r.Load(ctx, r.options.State)
 }
 
-// Load gives the server objects as if they had been there before: as they are, with their defaults
-// and valid, without admission.
+// Load stores objects as if they had existed before: defaulted and validated, but without admission.
 func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 	snapshots, others := live.Parse(state)
 	for _, snapshot := range snapshots {
@@ -57,16 +56,16 @@ func (r *Reviewer) Load(ctx context.Context, state []input.Document) error {
 	return errors.Join(append(errs, err)...)
 }
 
-// A putter stores an object without admission, and returns it as it is stored; nil if it is left
-// out. It may return an object with an error, if only a part of it could be stored.
+// A putter stores an object without admission, and returns the stored object, or nil if it is left
+// out. It may return an object with an error if only a part of it could be stored.
 type putter func(context.Context, *unstructured.Unstructured) (*unstructured.Unstructured, error)
 
-// store stores documents without admission, those first that others need. failed says what becomes
-// of the error of one that can't be stored.
+// store stores documents without admission, in the order in which they need each other. It calls
+// failed if a document can't be stored, and stops if failed returns an error.
 func (r *Reviewer) store(ctx context.Context, documents []input.Document, put putter,
 	failed func(input.Document, error) error) error {
 	documents, _ = input.Ordered(documents, r.scopedNamespace)
-	slices.SortStableFunc(documents, func(a, b input.Document) int { return turn(a) - turn(b) })
+	slices.SortStableFunc(documents, func(a, b input.Document) int { return loadingPhase(a) - loadingPhase(b) })
 	var all []*unstructured.Unstructured
 	for _, d := range documents {
 		stored, err := put(ctx, d.Object.DeepCopy())
@@ -77,7 +76,7 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document, put pu
 		}
 		all = append(all, stored)
 	}
-	// Side by side, since one look at what is in force is good for all.
+	// One look at what is in force is good for all that wait side by side.
 	group, waiting := errgroup.WithContext(ctx)
 	for _, object := range all {
 		group.Go(func() error { return r.awaitObject(waiting, object) })
@@ -88,24 +87,24 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document, put pu
 	return r.aggregateRoles(ctx)
 }
 
-// turn is when an object of the state is stored.
-func turn(d input.Document) int {
+// loadingPhase returns the phase in which an object of the state is stored.
+func loadingPhase(d input.Document) int {
 	switch kind := d.Object.GroupVersionKind().GroupKind(); {
 	case kind == definitionKind, kind == serviceRange:
 		return 0
 	case kind.Group == "admissionregistration.k8s.io":
-		return 2 // when the params are there that policies look for
+		return 2 // after the params that policies look for
 	case kind == ipAddress:
-		return 2 // the services have made theirs
+		return 2 // after the services, which make theirs
 	case kind == quotaKind:
-		// Quotas have their usage with all objects there, read or not; what is stored after them
-		// would be charged.
+		// The usage of quotas includes all objects of the state. An object that is stored after them
+		// would be charged once more.
 		return 3
 	}
 	return 1
 }
 
-// load stores an object without admission, and waits until the server goes by it.
+// load stores an object without admission, and waits until the server uses it.
 func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) error {
 	stored, err := r.put(ctx, object)
 	if err != nil {
@@ -120,8 +119,8 @@ func (r *Reviewer) put(ctx context.Context, object *unstructured.Unstructured) (
 	return stored, err
 }
 
-// putOfCluster is the putter of objects that a cluster has. Fields that the server doesn't know are
-// an error, unless they are in a status, which the kinds' newer versions add to all the time.
+// putOfCluster is the putter of objects that a cluster has. A field that the server doesn't know is
+// an error, unless it is in a status: newer versions of Kubernetes often add such fields.
 func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured,
 	error) {
 	stored, fields, err := r.putValidated(ctx, object, metav1.FieldValidationIgnore)
@@ -145,7 +144,7 @@ func (r *Reviewer) putOfCluster(ctx context.Context, object *unstructured.Unstru
 // validation says how to treat unknown fields, which it returns too.
 func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstructured, validation string) (
 	_ *unstructured.Unstructured, fields []string, _ error) {
-	object, err := r.converted(object)
+	object, err := r.convertToServed(object)
 	var unknown unknownKindError
 	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
 		r.notes = append(r.notes, fmt.Sprintf("%s: left out of the state: %s", unknown.kind.Kind, unknown.short()))
@@ -153,13 +152,13 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	} else if err != nil {
 		return nil, nil, err
 	}
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil || live.IsAPIServer(object) {
 		return nil, nil, err
 	}
 	if object.GroupVersionKind().GroupKind() == definitionKind && object.GetDeletionTimestamp() != nil {
-		return nil, nil, errors.New("it is being deleted, and the server would complete that: leave it out, as what " +
-			"is of its kind")
+		return nil, nil, errors.New("it is being deleted, and the server would complete that: leave out the " +
+			"definition and the objects of its kind")
 	}
 	c := call{verb: http.MethodPost, resource: *mapping, as: admin, state: true,
 		query: url.Values{"fieldValidation": {validation}}}
@@ -168,19 +167,19 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	}
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
-	c.body = creatable(object)
+	c.body = makeCreatable(object)
 	if err := r.awaitParamKind(ctx, object); err != nil {
 		return nil, nil, err
 	}
-	a, err := r.create(ctx, c)
+	a, err := r.createStated(ctx, c)
 	if err != nil {
 		return nil, nil, err
 	}
-	if a.code == http.StatusMethodNotAllowed { // it is made of what else there is
+	if a.code == http.StatusMethodNotAllowed { // the server computes such objects
 		return nil, nil, nil
 	}
 	if a.code == http.StatusConflict { // every server has it
-		stored, err := r.stored(ctx, mapping, c.namespace, object.GetName())
+		stored, err := r.getStored(ctx, mapping, c.namespace, object.GetName())
 		if err != nil {
 			return nil, nil, err
 		}
@@ -200,7 +199,7 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	}
 	fields = r.cluster.server.UnknownFields(mapping.Resource, object)
 	if !a.ok() {
-		return nil, nil, errors.New(withMeant(object.GroupVersionKind(), a.message(), fields))
+		return nil, nil, errors.New(withSuggestions(object.GroupVersionKind(), a.message(), fields))
 	}
 	stored, err := r.restate(ctx, mapping, c.namespace, a.object, object)
 	if err != nil {
@@ -214,8 +213,8 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	return stored, fields, r.complete(ctx, stored)
 }
 
-// loadStatus gives a stored object its status through the API, and returns it as it is then. Kinds
-// that have none apart from the object have it already.
+// loadStatus writes the status of a stored object through the API, and returns the stored object.
+// Kinds without the subresource have their status already.
 func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, namespace string,
 	stored *unstructured.Unstructured, status any) (*unstructured.Unstructured, error) {
 	stored.Object["status"] = status
@@ -224,7 +223,7 @@ func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, na
 	if err == nil && a.code == http.StatusConflict {
 		// The server has written the status that it would have, as that of a quota.
 		var now *unstructured.Unstructured
-		if now, err = r.stored(ctx, mapping, namespace, stored.GetName()); err == nil && now != nil {
+		if now, err = r.getStored(ctx, mapping, namespace, stored.GetName()); err == nil && now != nil {
 			return r.loadStatus(ctx, mapping, namespace, now, status)
 		}
 	}
@@ -239,8 +238,8 @@ func (r *Reviewer) loadStatus(ctx context.Context, mapping *meta.RESTMapping, na
 	return nil, fmt.Errorf("status: %s", a.message())
 }
 
-// settle does at once what controllers would do for an object sooner or later, and waits for what
-// the server does by itself.
+// settle does at once what controllers would do for an object sooner or later, and waits until the
+// server uses the object.
 func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured) error {
 	if err := r.awaitObject(ctx, object); err != nil {
 		return err
@@ -248,12 +247,13 @@ func (r *Reviewer) settle(ctx context.Context, object *unstructured.Unstructured
 	return r.complete(ctx, object)
 }
 
-// awaitObject waits until the server goes by an object as it is stored; nil for none.
+// awaitObject waits until the server uses an object as it is stored. It returns at once if the object
+// is nil.
 func (r *Reviewer) awaitObject(ctx context.Context, object *unstructured.Unstructured) error {
 	if object == nil {
 		return nil
 	}
-	mapping, err := r.cluster.find(object)
+	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return err
 	}
@@ -278,10 +278,10 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 	return nil
 }
 
-// settleDeleted is settle for an object that was deleted, or is to be.
+// settleDeleted is settle for a deleted object, which may still exist because of finalizers.
 func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 	written := plugin.Written{Resource: c.resource.Resource.GroupResource(), Namespace: c.namespace, Name: c.name}
-	stored, err := r.stored(ctx, &c.resource, c.namespace, c.name)
+	stored, err := r.getStored(ctx, &c.resource, c.namespace, c.name)
 	if err != nil {
 		return err
 	}
@@ -297,7 +297,7 @@ func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 	return nil
 }
 
-// await waits until the server goes by what was written.
+// await waits until the server uses an object that was written.
 func (r *Reviewer) await(ctx context.Context, written plugin.Written) error {
 	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
 	defer cancel()
@@ -311,7 +311,7 @@ func (r *Reviewer) await(ctx context.Context, written plugin.Written) error {
 func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) error {
 	account := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "ServiceAccount",
 		"metadata": map[string]any{"name": "default", "namespace": namespace}}}
-	mapping, err := r.cluster.find(account)
+	mapping, err := r.cluster.findKind(account)
 	if err != nil {
 		return err
 	}
@@ -327,14 +327,14 @@ func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) erro
 }
 
 const (
-	// resourcePoll is how often to check whether a custom resource is served. resourceTimeout
-	// bounds how long that, or another write, may take to be in force.
+	// resourcePoll is the time between checks whether a custom resource is served. resourceTimeout
+	// bounds how long a custom resource, or another write, may take to be in force.
 	resourcePoll    = 5 * time.Millisecond
 	resourceTimeout = 30 * time.Second
 )
 
-// awaitResource waits until the resource of a CustomResourceDefinition is served, and knows it from
-// then on: discovery takes longer to.
+// awaitResource waits until the resource of a CustomResourceDefinition is served, and then adds it to
+// c.custom: discovery would take longer.
 func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.Unstructured) error {
 	text := func(path ...string) string {
 		s, _, _ := unstructured.NestedString(definition.Object, path...)

@@ -30,9 +30,9 @@ var (
 	revisionKind    = appsv1.SchemeGroupVersion.WithKind("ControllerRevision")
 )
 
-// followStatefulSet makes the revision of a StatefulSet's template, unless it is there, and then
-// for each replica its claims, unless they are there, and its pod. Upstream's control of
-// StatefulSets makes the objects; which pods an update replaces is counted here.
+// followStatefulSet makes the revision of a StatefulSet's template, unless it exists, and then for
+// each replica its claims, unless they exist, and its pod. Upstream's control of StatefulSets makes
+// the objects. The pods that an update replaces are counted here.
 func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	set, err := convert[appsv1.StatefulSet](owner)
 	if err != nil {
@@ -60,7 +60,7 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 		}
 		wanted, replaces = min(wanted, max(0, all-partition)), true
 		first = all - wanted
-		if err := r.freeAlike(ctx, &was.Spec.Template, was, statefulSetKind, wanted); err != nil {
+		if err := r.giveBackQuotaOf(ctx, &was.Spec.Template, was, statefulSetKind, wanted); err != nil {
 			return nil, err
 		}
 	}
@@ -89,7 +89,7 @@ func followStatefulSet(ctx context.Context, r *Reviewer, owner, before *unstruct
 	})
 }
 
-// setObjects is the API for upstream's control of a StatefulSet.
+// setObjects is the API that upstream's control of a StatefulSet calls.
 type setObjects struct {
 	// Of these, the control calls the methods below.
 	history.Interface
@@ -98,7 +98,7 @@ type setObjects struct {
 	r    *Reviewer
 	pods *Pods
 	ctx  context.Context // which some of the methods aren't given
-	// hasRevision and hasClaims report whether these are there, in no need of being made.
+	// hasRevision and hasClaims report whether the revision and the claims exist already.
 	hasRevision, hasClaims bool
 	revisions              []*appsv1.ControllerRevision
 	refused                bool
@@ -107,7 +107,8 @@ type setObjects struct {
 // errRefused ends the control's work.
 var errRefused = errors.New("refused")
 
-// sync makes what a set lacks that has as many replicas from an ordinal on, and no pods.
+// sync has upstream's control make the objects of a set with replicas pods from an ordinal on, none
+// of which exist yet.
 func (s *setObjects) sync(ctx context.Context, set *appsv1.StatefulSet, ordinal, replicas int32) error {
 	s.ctx, set = ctx, set.DeepCopy()
 	set.Spec.RevisionHistoryLimit = ptr.To[int32](math.MaxInt32)
@@ -122,10 +123,10 @@ func (s *setObjects) sync(ctx context.Context, set *appsv1.StatefulSet, ordinal,
 	return err
 }
 
-// request asks for an object, unless it is there.
+// request creates an object, unless it exists.
 func (s *setObjects) request(object runtime.Object, kind schema.GroupVersionKind) error {
-	account := controller("statefulset-controller")
-	_, refused, err := s.r.need(s.ctx, account, object, kind, int32(s.pods.Wanted))
+	account := controllerAccount("statefulset-controller")
+	_, refused, err := s.r.ensure(s.ctx, account, object, kind, int32(s.pods.Wanted))
 	if refused == nil || err != nil {
 		return err
 	}
@@ -134,19 +135,21 @@ func (s *setObjects) request(object runtime.Object, kind schema.GroupVersionKind
 	return errRefused
 }
 
+// CreatePod creates a pod.
 func (s *setObjects) CreatePod(ctx context.Context, pod *corev1.Pod, _ *appsv1.StatefulSet) (err error) {
-	s.refused, err = s.r.addPod(ctx, s.pods, controller("statefulset-controller"), pod)
+	s.refused, err = s.r.addPod(ctx, s.pods, controllerAccount("statefulset-controller"), pod)
 	if s.refused {
 		return errRefused
 	}
 	return err
 }
 
-// GetClaim finds none, so that CreateClaim is called, which knows.
+// GetClaim finds no claim, so that the control calls CreateClaim, which knows the existing ones.
 func (s *setObjects) GetClaim(_, name string) (*corev1.PersistentVolumeClaim, error) {
 	return nil, apierrors.NewNotFound(corev1.Resource("persistentvolumeclaims"), name)
 }
 
+// CreateClaim creates a claim, unless it exists.
 func (s *setObjects) CreateClaim(claim *corev1.PersistentVolumeClaim, _ *appsv1.StatefulSet) error {
 	if s.hasClaims || s.refused {
 		return nil

@@ -30,13 +30,13 @@ var (
 	certificate    = schema.GroupKind{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}
 )
 
-// identity are the fields of metadata that a server gives an object which is created.
-var identity = []string{"uid", "creationTimestamp", "generation", "deletionTimestamp",
+// identityFields are the fields of metadata that a server sets when it creates an object.
+var identityFields = []string{"uid", "creationTimestamp", "generation", "deletionTimestamp",
 	"deletionGracePeriodSeconds"}
 
-// created are the fields outside of metadata and status that a server gives an object which is
-// created, whatever the client has sent, or refuses then.
-var created = map[schema.GroupKind][][]string{
+// fieldsSetOnCreate are the fields outside of metadata and status that a server sets when it creates
+// an object, whatever the client has sent, or that it refuses then.
+var fieldsSetOnCreate = map[schema.GroupKind][][]string{
 	jobKind: {{"spec", "selector"}, {"spec", "template", "metadata", "labels"}},
 	podKind: {{"spec", "ephemeralContainers"}},
 	certificate: {{"spec", "username"}, {"spec", "uid"}, {"spec", "groups"},
@@ -45,12 +45,12 @@ var created = map[schema.GroupKind][][]string{
 		{"spec", "ipFamilyPolicy"}},
 }
 
-// creatable returns an object of the state as it can be created: without what a server refuses in a
-// new object, although every server has objects with it.
-func creatable(object *unstructured.Unstructured) *unstructured.Unstructured {
+// makeCreatable returns an object of the state without the fields that a server refuses in a new
+// object, although existing objects have them.
+func makeCreatable(object *unstructured.Unstructured) *unstructured.Unstructured {
 	object = object.DeepCopy()
 	switch object.GroupVersionKind().GroupKind() {
-	case podKind: // they are added to a pod that runs
+	case podKind: // ephemeral containers are added to a running pod
 		unstructured.RemoveNestedField(object.Object, "spec", "ephemeralContainers")
 	case jobKind: // the selector is made of the UID
 		if manual, _, _ := unstructured.NestedBool(object.Object, "spec", "manualSelector"); !manual {
@@ -60,33 +60,33 @@ func creatable(object *unstructured.Unstructured) *unstructured.Unstructured {
 			}
 		}
 	}
-	for _, field := range identity {
+	for _, field := range identityFields {
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	return object
 }
 
-// asStated returns a stored object with all that a document of the state says of it and that no
-// client can write: who it is, since when, whether it is being deleted, and its status.
-func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstructured {
+// mergeStated returns a stored object with the fields of a document of the state that no client can
+// write: its UID, its times of creation and deletion, and its status.
+func mergeStated(stored, document *unstructured.Unstructured) *unstructured.Unstructured {
 	now, kind := stored.DeepCopy(), document.GroupVersionKind().GroupKind()
 	take := func(path ...string) {
 		if value, ok, _ := unstructured.NestedFieldCopy(document.Object, path...); ok && value != nil {
 			_ = unstructured.SetNestedField(now.Object, value, path...) // the server has read both
 		}
 	}
-	for _, field := range identity {
+	for _, field := range identityFields {
 		if kind != quotaKind || field != "uid" { // the ledger goes by the UID that the server gave it
 			take("metadata", field)
 		}
 	}
 	_, selects, _ := unstructured.NestedMap(document.Object, "spec", "selector")
-	if kind != jobKind || selects { // else nobody has made its labels yet
-		for _, path := range created[kind] {
+	if kind != jobKind || selects { // otherwise the server makes the labels
+		for _, path := range fieldsSetOnCreate[kind] {
 			take(path...)
 		}
 	}
-	if kind == jobKind && document.GetUID() == "" { // in what is read of a cluster nobody has one
+	if kind == jobKind && document.GetUID() == "" { // objects read from a cluster have none
 		labels, _, _ := unstructured.NestedStringMap(now.Object, "spec", "selector", "matchLabels")
 		uid := cmp.Or(labels[batchv1.ControllerUidLabel], labels["controller-uid"], string(now.GetUID()))
 		now.SetUID(types.UID(uid))
@@ -118,7 +118,7 @@ func asStated(stored, document *unstructured.Unstructured) *unstructured.Unstruc
 func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, namespace string,
 	stored, document *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	for {
-		now := asStated(stored, document)
+		now := mergeStated(stored, document)
 		if equality.Semantic.DeepEqual(now.Object, stored.Object) {
 			return stored, nil
 		}
@@ -148,7 +148,7 @@ func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, names
 			return now, nil
 		}
 		// The server has written it in between.
-		if stored, err = r.stored(ctx, mapping, namespace, document.GetName()); err == nil && stored == nil {
+		if stored, err = r.getStored(ctx, mapping, namespace, document.GetName()); err == nil && stored == nil {
 			err = errors.New("the server has deleted it")
 		}
 		if err != nil {
@@ -157,8 +157,8 @@ func (r *Reviewer) restate(ctx context.Context, mapping *meta.RESTMapping, names
 	}
 }
 
-// restateCustom is restate of a custom resource, which may be stored in another version. Its status
-// goes through the API, unless it has been stored with the object.
+// restateCustom is restate for a custom resource, which may be stored in another version. It writes
+// the status through the API, unless the status is stored already.
 func (r *Reviewer) restateCustom(ctx context.Context, mapping *meta.RESTMapping, namespace string,
 	stored, document *unstructured.Unstructured, key string) (*unstructured.Unstructured, error) {
 	_, value, err := r.storedAt(ctx, mapping, stored)
@@ -171,8 +171,8 @@ func (r *Reviewer) restateCustom(ctx context.Context, mapping *meta.RESTMapping,
 	}
 	whole := document.DeepCopy()
 	unstructured.RemoveNestedField(whole.Object, "status")
-	now := asStated(stored, whole)
-	for _, field := range identity {
+	now := mergeStated(stored, whole)
+	for _, field := range identityFields {
 		if value, ok, _ := unstructured.NestedFieldCopy(now.Object, "metadata", field); ok {
 			if err := unstructured.SetNestedField(raw.Object, value, "metadata", field); err != nil {
 				return nil, err
@@ -196,8 +196,8 @@ func (r *Reviewer) restateCustom(ctx context.Context, mapping *meta.RESTMapping,
 	return now, nil
 }
 
-// replace writes a value in place of that of a stored object, whose version is then that of the new
-// one. It reports whether it did: not if somebody else has written it.
+// replace replaces the value of a stored object, and sets the object's resourceVersion. It returns
+// false if the value was written in between.
 func (r *Reviewer) replace(ctx context.Context, key string, stored *unstructured.Unstructured, value []byte) (bool,
 	error) {
 	revision, err := strconv.ParseInt(stored.GetResourceVersion(), 10, 64)
@@ -213,7 +213,7 @@ func (r *Reviewer) replace(ctx context.Context, key string, stored *unstructured
 	return true, nil
 }
 
-// storedAt returns the key and the value of a stored object; empty if it has been written again.
+// storedAt returns the key and the value of a stored object, or "" if it has been written again.
 func (r *Reviewer) storedAt(ctx context.Context, mapping *meta.RESTMapping, stored *unstructured.Unstructured) (
 	string, []byte, error) {
 	resource, name := mapping.Resource.GroupResource(), stored.GetName()
@@ -229,7 +229,7 @@ func (r *Reviewer) storedAt(ctx context.Context, mapping *meta.RESTMapping, stor
 			return prefix + name, found.Kvs[0].Value, nil
 		}
 	}
-	// The version of an object is the revision at which its key was written, and no other.
+	// An object's version is the revision at which its key, and no other, was written.
 	revision, err := strconv.ParseInt(stored.GetResourceVersion(), 10, 64)
 	if err != nil {
 		return "", nil, err
@@ -248,15 +248,15 @@ func (r *Reviewer) storedAt(ctx context.Context, mapping *meta.RESTMapping, stor
 	return "", nil, nil
 }
 
-// converted is an object in a version that the server serves: in that of Kubernetes' own, if its
-// own isn't. Events are taken in the older group, since the newer one refuses those that were made
-// there.
-func (r *Reviewer) converted(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+// convertToServed returns an object in a version that the server serves: its own, or else the one
+// that Kubernetes prefers. Events are converted to the older group, because the newer group refuses
+// events that were created in the older.
+func (r *Reviewer) convertToServed(object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
 	kind := object.GroupVersionKind()
 	to, unserved := kind, error(nil)
 	if kind.GroupKind() == (schema.GroupKind{Group: "events.k8s.io", Kind: "Event"}) {
 		to = schema.GroupVersionKind{Version: "v1", Kind: "Event"}
-	} else if _, unserved = r.cluster.find(object); unserved != nil {
+	} else if _, unserved = r.cluster.findKind(object); unserved != nil {
 		mapping, err := r.cluster.mapper.RESTMapping(kind.GroupKind())
 		if err != nil {
 			return nil, unserved
@@ -281,7 +281,7 @@ func (r *Reviewer) converted(object *unstructured.Unstructured) (*unstructured.U
 }
 
 // awaitParamKind waits until the server can find the params of a policy, if they are custom
-// resources: if it can't when it reads the policy it tries again later only.
+// resources. If the server couldn't when it reads the policy, it would only try again later.
 func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unstructured) error {
 	for kind := range live.ParamKinds([]*unstructured.Unstructured{policy}) {
 		if r.cluster.custom[kind] == nil {
@@ -296,11 +296,10 @@ func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unst
 	return nil
 }
 
-// withMeant returns the message of a server about fields that a kind doesn't have, with those that
-// were likely meant.
-func withMeant(kind schema.GroupVersionKind, message string, unknown []string) string {
+// withSuggestions adds the fields that were likely meant to a server's message about unknown fields.
+func withSuggestions(kind schema.GroupVersionKind, message string, unknown []string) string {
 	for _, field := range unknown {
-		if meant := meantField(kind, field); meant != "" {
+		if meant := suggestField(kind, field); meant != "" {
 			quoted := strconv.Quote(field)
 			message = strings.ReplaceAll(message, quoted, fmt.Sprintf("%s (did you mean %q?)", quoted, meant))
 		}
@@ -310,7 +309,7 @@ func withMeant(kind schema.GroupVersionKind, message string, unknown []string) s
 
 // list returns all objects of a kind, in all namespaces.
 func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([]map[string]any, error) {
-	mapping, err := r.cluster.find(like)
+	mapping, err := r.cluster.findKind(like)
 	if err != nil {
 		return nil, err
 	}
@@ -330,8 +329,8 @@ func (r *Reviewer) list(ctx context.Context, like *unstructured.Unstructured) ([
 	return all, nil
 }
 
-// listed returns all objects of a kind in their Go type.
-func listed[T any](ctx context.Context, r *Reviewer, kind schema.GroupVersionKind) ([]T, error) {
+// listAs returns all objects of a kind in their Go type.
+func listAs[T any](ctx context.Context, r *Reviewer, kind schema.GroupVersionKind) ([]T, error) {
 	like := &unstructured.Unstructured{}
 	like.SetGroupVersionKind(kind)
 	items, err := r.list(ctx, like)

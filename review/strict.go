@@ -25,8 +25,8 @@ var Validations = map[string]string{
 	"ignore": metav1.FieldValidationIgnore, "false": metav1.FieldValidationIgnore,
 }
 
-// noteUnknownFields notes the fields that the object's kind doesn't have if the call was refused for
-// them. Of a patch, the message is left without the patch.
+// noteUnknownFields notes the fields that the object's kind doesn't have, if the call was refused for
+// them. If the call is a patch, the message names the fields alone, and not the patch.
 func (r *Reviewer) noteUnknownFields(result *Result, c *call, code int) {
 	if c.query.Get("fieldValidation") != metav1.FieldValidationStrict ||
 		code != http.StatusBadRequest && code != http.StatusUnprocessableEntity {
@@ -48,7 +48,7 @@ func (r *Result) unknownFieldsRemedy() string {
 	kind := schema.FromAPIVersionAndKind(r.Object.APIVersion, r.Object.Kind)
 	var meant []string
 	for _, field := range r.UnknownFields {
-		if name := meantField(kind, field); name != "" {
+		if name := suggestField(kind, field); name != "" {
 			meant = append(meant, fmt.Sprintf("%s: did you mean %q?", field, name))
 		}
 	}
@@ -62,9 +62,9 @@ func (r *Result) unknownFieldsRemedy() string {
 	return "Correct the fields or remove them" + which + ". With --validate=warn the server drops them."
 }
 
-// meantField is the field of a kind of Kubernetes' own that an unknown one was likely meant to be,
-// empty for none.
-func meantField(kind schema.GroupVersionKind, path string) string {
+// suggestField returns the field for which an unknown field was likely meant, or "". It knows only
+// Kubernetes' own kinds.
+func suggestField(kind schema.GroupVersionKind, path string) string {
 	object, err := scheme.Scheme.New(kind)
 	if err != nil {
 		return ""
@@ -96,7 +96,7 @@ func meantField(kind schema.GroupVersionKind, path string) string {
 	return ""
 }
 
-// jsonFields returns the fields of a type in JSON.
+// jsonFields returns the types of a struct's fields, by their names in JSON.
 func jsonFields(in reflect.Type) map[string]reflect.Type {
 	all := map[string]reflect.Type{}
 	for _, field := range reflect.VisibleFields(in) {

@@ -27,19 +27,19 @@ func (r *Reviewer) WithSubresource(name string) *Reviewer {
 	return &with
 }
 
-// subresourceOf is a subresource as a server has it.
+// subresourceOf is a subresource of an object.
 type subresourceOf struct {
 	mapping *meta.RESTMapping
 	name    string
 	verbs   []string
-	// stored is the object that it is of.
+	// stored is the object.
 	stored *unstructured.Unstructured
 }
 
-// String is resource/subresource.
+// String returns resource/subresource.
 func (s *subresourceOf) String() string { return s.mapping.Resource.Resource + "/" + s.name }
 
-// callSubresource is the request by which an object is sent to the reviewer's subresource.
+// callSubresource returns the call that sends an object to the reviewer's subresource.
 func (r *Reviewer) callSubresource(ctx context.Context, object *unstructured.Unstructured) (*call, error) {
 	if object.GetName() == "" {
 		return nil, fmt.Errorf("metadata.name must be set: it names the object whose %s this is", r.subresource)
@@ -123,7 +123,7 @@ func (r *Reviewer) findSubresource(ctx context.Context, object *unstructured.Uns
 		if s.mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 			namespace = r.namespaceOf(object)
 		}
-		if s.stored, err = r.stored(ctx, s.mapping, namespace, object.GetName()); err != nil {
+		if s.stored, err = r.getStored(ctx, s.mapping, namespace, object.GetName()); err != nil {
 			return nil, err
 		}
 		names = append(names, s.mapping.Resource.Resource)
@@ -142,8 +142,8 @@ func (r *Reviewer) findSubresource(ctx context.Context, object *unstructured.Uns
 		object.GetName(), strings.Join(there, ", "))
 }
 
-// subresources returns those with a name, of a resource or, if that is empty, of any, that take
-// objects of a kind. It also returns the kinds that they take otherwise.
+// subresources returns the subresources of a name that take objects of a kind, and the other kinds
+// that subresources of the name take. resource is the resource that has them, or "" for any.
 func (r *Reviewer) subresources(resource, name string, kind schema.GroupVersionKind) (all []*subresourceOf,
 	kinds []string, err error) {
 	_, lists, err := r.cluster.discovery.ServerGroupsAndResources()
@@ -170,7 +170,7 @@ func (r *Reviewer) subresources(resource, name string, kind schema.GroupVersionK
 				}
 				continue
 			}
-			mapping, err := r.cluster.serves(gv.WithResource(of))
+			mapping, err := r.cluster.findResource(gv.WithResource(of))
 			if err != nil {
 				return nil, nil, err
 			}

@@ -25,8 +25,8 @@ type Review struct {
 	Summary Summary  `json:"summary"`
 }
 
-// Summary counts the objects by verdict. One that is admitted, but whose pods would be refused, is
-// among the refused.
+// Summary counts the objects by verdict. An admitted object whose pods would be refused counts as
+// refused.
 type Summary struct {
 	Admitted int `json:"admitted"`
 	Refused  int `json:"refused"`
@@ -39,12 +39,12 @@ type Result struct {
 	Object Object       `json:"object"`
 	// Verdict is Admitted, Refused or Failed.
 	Verdict v1alpha1.Verdict `json:"verdict"`
-	// Message is why, where it isn't Admitted.
+	// Message is the reason; empty if the verdict is Admitted.
 	Message string `json:"message,omitempty"`
-	// UnknownFields are the fields that its kind doesn't have, for which it was refused.
+	// UnknownFields are the fields that its kind doesn't have, if it was refused for them.
 	UnknownFields []string `json:"unknownFields,omitempty"`
-	// Unknown lists what of the cluster isn't known and bears on the verdict, which is Failed then.
-	// Message says why the object would be refused otherwise; it is empty if it would be admitted.
+	// Unknown lists unknown parts of the cluster that bear on the verdict. The verdict is Failed then,
+	// and Message says why the object would be refused otherwise; it is empty if it would be admitted.
 	Unknown []string `json:"unknown,omitempty"`
 	// Warnings are the warnings that a client would see.
 	Warnings []string `json:"warnings,omitempty"`
@@ -52,7 +52,7 @@ type Result struct {
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Pods describes the pods that the controller of a workload would make; at most one entry.
 	Pods []Pods `json:"pods,omitempty"`
-	// Sent is the object as it was sent, Stored as it was then stored; nil for none.
+	// Sent is the object as it was sent, Stored as it was then stored. Each may be nil.
 	Sent   *unstructured.Unstructured `json:"-"`
 	Stored *unstructured.Unstructured `json:"-"`
 }
@@ -65,7 +65,7 @@ type Object struct {
 	Name       string `json:"name"`
 }
 
-// String is kind/name, or kind namespace/name.
+// String returns the kind and the name, as "Pod web" or "Pod shop/web".
 func (o Object) String() string {
 	if o.Kind == "" {
 		return "-" // it isn't known
@@ -83,10 +83,10 @@ type Pods struct {
 	// admitted.
 	Wanted   int `json:"wanted"`
 	Admitted int `json:"admitted"`
-	// Why is why a workload makes no pods: it is paused, say.
+	// Why is the reason why a workload makes no pods, such as "it is paused".
 	Why string `json:"why,omitempty"`
-	// Refused is the refused object: a pod, or an object that its controller makes before it, such
-	// as the ReplicaSet of a Deployment, the Job of a CronJob, a claim of a StatefulSet.
+	// Refused is the refused object: a pod, or an object that the controller makes before the pod,
+	// such as the ReplicaSet of a Deployment, the Job of a CronJob, a claim of a StatefulSet.
 	Refused *Object `json:"refused,omitempty"`
 	// NotAsked are the webhooks that a cluster would ask about the pods, or about objects made
 	// before them, and that weren't asked.
@@ -109,7 +109,7 @@ func (r *Result) refused() bool {
 	return false
 }
 
-// summarize counts.
+// summarize counts the results by verdict.
 func (r *Review) summarize() {
 	r.Summary = Summary{}
 	for i := range r.Results {
@@ -131,8 +131,8 @@ const (
 	ExitFailed   = 2
 )
 
-// ExitCode is 0 where all is admitted, 1 where something is refused, 2 where something could not be
-// judged.
+// ExitCode returns 0 if everything is admitted, 1 if something is refused, 2 if something could not
+// be judged.
 func (r *Review) ExitCode() int {
 	switch {
 	case r.Summary.Failed > 0:

@@ -13,10 +13,10 @@ import (
 // kustomizeGroup is the group of kustomize's own files.
 const kustomizeGroup = "kustomize.config.k8s.io"
 
-// meant returns the end of a message about an unknown kind: the kind in another version, a similar
+// suggestFor returns the end of a message about an unknown kind: the kind in another version, a similar
 // kind, or the kind's owner. It suggests only Kubernetes' own kinds of the same group: a
 // ClusterPolicy of Kyverno's is no misspelt ClusterRole.
-func (c *cluster) meant(kind schema.GroupVersionKind) string {
+func (c *cluster) suggestFor(kind schema.GroupVersionKind) string {
 	if at, ok := c.refused[kind.GroupKind()]; ok {
 		return fmt.Sprintf(": its CustomResourceDefinition at %s was refused", at)
 	}
@@ -32,7 +32,7 @@ func (c *cluster) meant(kind schema.GroupVersionKind) string {
 			sameGroup = append(sameGroup, known.Kind)
 		}
 	}
-	elsewhere := "" // where Kubernetes has a kind of that name
+	elsewhere := "" // suggests the group in which Kubernetes has a kind of that name
 	lists, _ := c.discovery.ServerPreferredResources()
 	for _, list := range lists {
 		version, err := schema.ParseGroupVersion(list.GroupVersion)

@@ -15,13 +15,12 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// errNoConversion says why an object isn't converted if webhooks are skipped. Unlike without an
-// admission webhook, the result without a conversion webhook isn't known.
+// errNoConversion is the error of a conversion that needs a webhook if webhooks are skipped. An
+// admission webhook can be skipped; without a conversion webhook there is no result.
 var errNoConversion = errors.New("no webhooks are asked, and nobody else can convert it (--webhooks=ask has it asked)")
 
-// strangers returns notes about webhooks that are to be asked at another URL and that no
-// configuration has.
-func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
+// unmatchedWebhooks returns notes about the webhooks of --webhook that no configuration has.
+func (r *Reviewer) unmatchedWebhooks(ctx context.Context) ([]string, error) {
 	if len(r.options.LocalWebhooks) == 0 {
 		return nil, nil
 	}
@@ -60,11 +59,11 @@ func (r *Reviewer) strangers(ctx context.Context) ([]string, error) {
 	return notes, nil
 }
 
-// noteUnasked keeps the webhooks that weren't asked about what is made for the workload at hand.
-func (r *Reviewer) noteUnasked(d *v1alpha1.Decision) {
-	for _, webhook := range unasked(d) {
-		if !slices.Contains(r.unasked, webhook) {
-			r.unasked = append(r.unasked, webhook)
+// noteNotAsked notes the webhooks that weren't asked about an object that is made for a workload.
+func (r *Reviewer) noteNotAsked(d *v1alpha1.Decision) {
+	for _, webhook := range webhooksNotAsked(d) {
+		if !slices.Contains(r.notAsked, webhook) {
+			r.notAsked = append(r.notAsked, webhook)
 		}
 	}
 }
