@@ -13,7 +13,7 @@ import (
 // them may lead anywhere in that folder, and not out of it. Nil Folders allow all files.
 type Folders []string
 
-// ErrOutside says that a file is in none of the folders.
+// ErrOutside is the error of a file that is in none of the folders.
 var ErrOutside = errors.New("outside of the folders that may be read")
 
 // Stat describes a file.
@@ -21,7 +21,7 @@ func (f Folders) Stat(path string) (info fs.FileInfo, err error) {
 	if f == nil {
 		return os.Stat(path)
 	}
-	err = f.in(path, func(root *os.Root, name string) (err error) {
+	err = f.withRoot(path, func(root *os.Root, name string) (err error) {
 		info, err = root.Stat(name)
 		return err
 	})
@@ -33,15 +33,15 @@ func (f Folders) Open(path string) (file *os.File, err error) {
 	if f == nil {
 		return os.Open(path)
 	}
-	err = f.in(path, func(root *os.Root, name string) (err error) {
+	err = f.withRoot(path, func(root *os.Root, name string) (err error) {
 		file, err = root.Open(name)
 		return err
 	})
 	return file, err
 }
 
-// in does something with a file by its name in the first of the folders that has it.
-func (f Folders) in(path string, do func(root *os.Root, name string) error) error {
+// withRoot calls do with the first of the folders that has a file, and the file's name in it.
+func (f Folders) withRoot(path string, do func(root *os.Root, name string) error) error {
 	absolute, err := filepath.Abs(path)
 	if err != nil {
 		return err
@@ -74,5 +74,6 @@ func (f Folders) in(path string, do func(root *os.Root, name string) error) erro
 	return &fs.PathError{Op: "open", Path: path, Err: outside}
 }
 
-// escapes reports whether an error is os.Root's of a link that leads out of it.
+// escapes reports whether an error is that of os.Root for a link that leads out of it. The package
+// os doesn't export it.
 func escapes(err error) bool { return err.Error() == "path escapes from parent" }

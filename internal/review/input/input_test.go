@@ -92,7 +92,7 @@ func TestReadDirectory(t *testing.T) {
 	if err := syscall.Mkfifo(pipe, 0o600); err != nil {
 		t.Fatal(err)
 	}
-	if _, errs := input.Read([]string{dir}, nil); len(errs) != 1 || errs[0].Error() != pipe+": it is no regular file" {
+	if _, errs := input.Read([]string{dir}, nil); len(errs) != 1 || errs[0].Error() != pipe+": it is not a regular file" {
 		t.Errorf("of a pipe: %v", errs)
 	}
 	if err := os.Remove(pipe); err != nil {

@@ -10,8 +10,8 @@ import (
 	"strings"
 )
 
-// leftOut are files of directories that are for other programs.
-type leftOut struct {
+// leftOutFiles are the files of directories that aren't read, because they are for other programs.
+type leftOutFiles struct {
 	// kustomizations and charts are the files of each directory that kustomize or helm reads.
 	kustomizations, charts map[string][]string
 	json                   []string
@@ -20,16 +20,15 @@ type leftOut struct {
 }
 
 var (
-	// ofKind is in every file that has an object in YAML.
-	ofKind = regexp.MustCompile(`(?m)^["']?kind["']?:`)
-	// ofKustomize is in a kustomization that says what it is.
-	ofKustomize = regexp.MustCompile(`(?m)^apiVersion: *["']?kustomize\.config\.k8s\.io/`)
+	// kindLine matches a line that every file with an object in YAML has.
+	kindLine = regexp.MustCompile(`(?m)^["']?kind["']?:`)
+	// kustomizeLine matches a line of kustomizations that have an apiVersion.
+	kustomizeLine = regexp.MustCompile(`(?m)^apiVersion: *["']?kustomize\.config\.k8s\.io/`)
 )
 
-// take reports whether a file is left out, for what it is called and what is in it: a
-// kustomization, the description or the values of a chart, or JSON that says of no version of the
-// API that it is of it.
-func (l *leftOut) take(path string, data []byte) bool {
+// takes records a file and returns true if the file is to be left out, by its name and its content:
+// a kustomization, the description or the values of a chart, or JSON without an apiVersion.
+func (l *leftOutFiles) takes(path string, data []byte) bool {
 	dir, name := filepath.Split(path)
 	suffix := filepath.Ext(name)
 	base := strings.TrimSuffix(name, suffix)
@@ -40,31 +39,32 @@ func (l *leftOut) take(path string, data []byte) bool {
 		}
 		l.json = append(l.json, path)
 	case base == "kustomization":
-		if ofKind.Match(data) && !ofKustomize.Match(data) {
+		if kindLine.Match(data) && !kustomizeLine.Match(data) {
 			return false // Flux has a kind of this name
 		}
-		add(&l.kustomizations, dir, path)
+		addFile(&l.kustomizations, dir, path)
 	case base == "Chart", base == "values", strings.HasPrefix(base, "values-"), strings.HasPrefix(base, "values."):
-		if ofKind.Match(data) {
+		if kindLine.Match(data) {
 			return false
 		}
-		add(&l.charts, dir, path)
+		addFile(&l.charts, dir, path)
 	default:
 		return false
 	}
 	return true
 }
 
-func add(files *map[string][]string, dir, path string) {
+// addFile adds a file to those of its directory.
+func addFile(files *map[string][]string, dir, path string) {
 	if *files == nil {
 		*files = map[string][]string{}
 	}
 	(*files)[dir] = append((*files)[dir], path)
 }
 
-// notes returns a note for each directory of kustomize's and of a chart, and one for all other
-// files.
-func (l *leftOut) notes() []string {
+// notes returns a note for each directory with a kustomization or a chart, one for JSON files, and
+// one for links.
+func (l *leftOutFiles) notes() []string {
 	var notes []string
 	for _, dir := range slices.Sorted(maps.Keys(l.kustomizations)) {
 		notes = append(notes, fmt.Sprintf("%s: left out, for it says what kustomize makes of the files there: "+

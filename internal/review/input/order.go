@@ -11,7 +11,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A reference is an object that another one needs to be there before it.
+// A reference names an object that must exist before another one.
 type reference struct {
 	kind            schema.GroupKind
 	namespace, name string
@@ -28,13 +28,13 @@ var (
 	claimGroupKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
 )
 
-// Ordered takes objects first that others need which stand before them, as people expect who apply
-// a folder: a namespace before what is in it, a CustomResourceDefinition before its resources, a
-// service account or a class before its pods, be it named or the default one. All else keeps its
-// place. in is the namespace that an object is in, empty for none. The notes say what was taken
-// first.
+// Ordered moves objects before those that need them: a namespace before the objects in it, a
+// CustomResourceDefinition before its resources, a service account or a class before its pods,
+// whether they name it or it is the default. Users who apply a folder expect that. All other objects
+// keep their place. in returns the namespace of an object, or "" if it has none. The notes name the
+// objects that were moved.
 func Ordered(documents []Document, in func(*unstructured.Unstructured) string) (_ []Document, notes []string) {
-	// by has where each object that others may need stands.
+	// by has the index of each object that others may need.
 	by := map[reference]int{}
 	for i, d := range documents {
 		for _, provided := range provides(d.Object, in(d.Object)) {
@@ -94,17 +94,18 @@ func provides(o *unstructured.Unstructured, namespace string) []reference {
 	return all
 }
 
-// DefaultClass are the annotations by which a class says that it is the default one.
+// DefaultClass are the annotations that make a class the default one.
 var DefaultClass = []string{"storageclass.kubernetes.io/is-default-class",
 	"storageclass.beta.kubernetes.io/is-default-class", networkingv1.AnnotationIsDefaultIngressClass}
 
-// IsDefaultClass reports whether a StorageClass or an IngressClass says that it is the default one.
+// IsDefaultClass reports whether a StorageClass or an IngressClass has an annotation of DefaultClass.
 func IsDefaultClass(o *unstructured.Unstructured) bool {
 	annotations := o.GetAnnotations()
 	return slices.ContainsFunc(DefaultClass, func(key string) bool { return annotations[key] == "true" })
 }
 
-// Defines is the kind that a CustomResourceDefinition defines; of other objects there is none.
+// Defines returns the kind that a CustomResourceDefinition defines. It returns false for other
+// objects.
 func Defines(o *unstructured.Unstructured) (schema.GroupKind, bool) {
 	group, _, _ := unstructured.NestedString(o.Object, "spec", "group")
 	kind, _, _ := unstructured.NestedString(o.Object, "spec", "names", "kind")
@@ -168,8 +169,8 @@ func claims(o *unstructured.Unstructured) []map[string]any {
 	return all
 }
 
-// storageClass is the class that a claim asks for, empty for the default one; asks says that it
-// asks for one.
+// storageClass returns the class that a claim asks for, or "" for the default one. asks reports
+// whether it asks for one.
 func storageClass(claim map[string]any) (class string, asks bool) {
 	annotations, _, _ := unstructured.NestedStringMap(claim, "metadata", "annotations")
 	class, named, _ := unstructured.NestedString(claim, "spec", "storageClassName")
@@ -179,7 +180,7 @@ func storageClass(claim map[string]any) (class string, asks bool) {
 	return class, !named || class != ""
 }
 
-// NamespaceOf is the namespace that a namespaced object is in.
+// NamespaceOf returns the namespace of a namespaced object.
 func NamespaceOf(o *unstructured.Unstructured) string {
 	if namespace := o.GetNamespace(); namespace != "" {
 		return namespace
@@ -187,7 +188,7 @@ func NamespaceOf(o *unstructured.Unstructured) string {
 	return "default"
 }
 
-// Named is the object as people name it.
+// Named returns the kind and the name of an object, for messages.
 func Named(o *unstructured.Unstructured) string {
 	name := o.GetName()
 	if name == "" && o.GetGenerateName() != "" {
@@ -227,7 +228,7 @@ func IsRequest(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == schema.GroupKind{Group: "admission.k8s.io", Kind: "AdmissionReview"}
 }
 
-// templates are where workloads have what their pods are made from.
+// templates are the paths of the pod templates of workloads, by kind.
 var templates = map[schema.GroupKind][]string{
 	{Kind: "Pod"}:                             nil,
 	{Kind: "PodTemplate"}:                     {"template"},
@@ -243,7 +244,7 @@ var templates = map[schema.GroupKind][]string{
 	{Group: "extensions", Kind: "DaemonSet"}:  {"spec", "template"},
 }
 
-// podSpec is the spec of a pod, or of those that a workload makes; nil for other objects.
+// podSpec returns the spec of a pod, or of a workload's pods, or nil for other objects.
 func podSpec(o *unstructured.Unstructured) map[string]any {
 	path, ok := templates[o.GroupVersionKind().GroupKind()]
 	if !ok {

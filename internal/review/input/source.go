@@ -19,21 +19,21 @@ import (
 	"sigs.k8s.io/yaml"
 )
 
-// A Document is an object of the input and where it stands.
+// A Document is an object of the input with its source.
 type Document struct {
 	Source Source
 	Object *unstructured.Unstructured
 }
 
-// Source is where an object stands.
+// Source is the position of an object in the input.
 type Source struct {
-	// File is as it was given; "-" for the standard input.
+	// File is the file as the user named it; "-" for the standard input.
 	File string `json:"file"`
 	// Line is the object's first line, from 1; 0 for the file as a whole.
 	Line int `json:"line"`
 }
 
-// String is file:line.
+// String returns file:line, or the file alone if the line is 0.
 func (s Source) String() string {
 	if s.Line == 0 {
 		return s.File
@@ -45,18 +45,18 @@ func (s Source) String() string {
 type Error struct {
 	Source Source
 	Err    error
-	// Object is the object, or nil if the document is none.
+	// Object is the object, or nil if the document isn't one.
 	Object *unstructured.Unstructured
 }
 
-// Error says where, and what.
+// Error returns the source and the cause.
 func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Source, e.Err) }
 
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxFile bounds an input, in bytes. A cluster takes 3 MiB in a request; this is for ten thousand
-// objects.
+// maxFile bounds an input, in bytes. A cluster accepts 3 MiB in a request; this is enough for ten
+// thousand objects.
 const maxFile = 32 << 20
 
 // parse reads all documents of a stream: YAML or JSON, many or one, lists taken apart.
@@ -78,13 +78,13 @@ func (r *Reader) parse(name string, data []byte) ([]Document, []error) {
 // part is one document of a stream.
 type part struct {
 	text []byte
-	line int // of its first line that says something
+	line int // its first line that isn't empty or a comment
 }
 
-// separator divides documents.
-var separator = regexp.MustCompile(`^(---|\.\.\.)(\s|$)`)
+// separatorLine divides documents.
+var separatorLine = regexp.MustCompile(`^(---|\.\.\.)(\s|$)`)
 
-// split divides a stream into its documents, without those that say nothing.
+// split divides a stream into its documents, without empty ones.
 func split(data []byte) []part {
 	var parts []part
 	var text bytes.Buffer
@@ -101,14 +101,14 @@ func split(data []byte) []part {
 	for lines.Scan() {
 		line++
 		content := lines.Bytes()
-		if separator.Match(content) {
+		if separatorLine.Match(content) {
 			flush()
 			continue
 		}
 		trimmed := bytes.TrimSpace(content)
 		if begin == 0 && len(trimmed) > 0 && trimmed[0] != '#' && !bytes.HasPrefix(trimmed, []byte("%YAML")) {
 			begin = line
-			// Lines before it are kept out, so that errors of the parser count from here.
+			// Without the lines before it, the parser's errors count lines from here.
 			text.Reset()
 		}
 		text.Write(content)
@@ -118,8 +118,8 @@ func split(data []byte) []part {
 	return parts
 }
 
-// values returns the JSON documents of a part, which may follow each other without a separator:
-// YAML's parser would take only the first. A rest that isn't JSON is one more document.
+// values returns the JSON documents of a part, which may follow each other without a separator.
+// (The YAML parser would read only the first.) If the rest isn't JSON, it is one more document.
 func (p part) values() []part {
 	var all []part
 	p.text = bytes.TrimLeft(p.text, " ")
@@ -139,9 +139,9 @@ func (p part) values() []part {
 	return all
 }
 
-// grammar are the errors of the YAML parser's grammar. It counts their lines from 0, and those of
+// grammarErrors are the errors of the YAML parser's grammar. It counts their lines from 0, and those of
 // its other errors from 1.
-var grammar = []string{"did not find expected key", "did not find expected node content",
+var grammarErrors = []string{"did not find expected key", "did not find expected node content",
 	"did not find expected '-' indicator", "did not find expected ',' or", "did not find expected <"}
 
 // decode reads one document: an object, or a list of objects.
@@ -187,7 +187,7 @@ func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
 	})
 }
 
-// isList reports whether an object is a list of others: a List, a PodList, or whatever else has
+// isList reports whether an object is a list of others: a List, a PodList, or any other object with
 // items, which may be null. kubectl reads files by the same rule.
 func isList(o *unstructured.Unstructured) bool {
 	items, has := o.Object["items"]
@@ -228,8 +228,7 @@ func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Docume
 	return documents, nil
 }
 
-// itemLines returns the lines at which the items of a list stand, from 1, or none if they can't be
-// found.
+// itemLines returns the lines of the items of a list, from 1, or nil if they can't be found.
 func itemLines(text []byte) []int {
 	var list struct {
 		Items []yamlv3.Node `yaml:"items"`
@@ -244,8 +243,8 @@ func itemLines(text []byte) []int {
 	return lines
 }
 
-// isTemplate reports whether the name of an object is still to be rendered. Other fields of an
-// object may have templates of their own.
+// isTemplate reports whether an object's name, kind or namespace has a template that was not
+// rendered. Other fields of an object may have templates of their own.
 func isTemplate(o *unstructured.Unstructured) bool {
 	return slices.ContainsFunc([]string{o.GetAPIVersion(), o.GetKind(), o.GetName(), o.GetNamespace()},
 		func(field string) bool { return strings.Contains(field, "{{") })
@@ -269,7 +268,7 @@ func syntaxError(source Source, document []byte, err error) error {
 		if at, after, ok := strings.Cut(strings.TrimPrefix(problem, "line "), ": "); ok {
 			if n, err := strconv.Atoi(at); err == nil {
 				problem = after
-				if !slices.ContainsFunc(grammar, func(e string) bool { return strings.HasPrefix(after, e) }) {
+				if !slices.ContainsFunc(grammarErrors, func(e string) bool { return strings.HasPrefix(after, e) }) {
 					n--
 				}
 				if len(problems) == 0 {
@@ -283,6 +282,7 @@ func syntaxError(source Source, document []byte, err error) error {
 	return &Error{Source: source, Err: errors.New(strings.Join(problems, " "))}
 }
 
+// kindOf describes a value that isn't an object.
 func kindOf(value any) string {
 	switch value.(type) {
 	case []any:

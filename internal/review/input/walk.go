@@ -14,21 +14,21 @@ import (
 // manifestSuffixes are the suffixes of the files that are read in a directory.
 var manifestSuffixes = []string{".yaml", ".yml", ".json"}
 
-// A Reader reads objects. Its zero value reads all that is in files and directories.
+// A Reader reads objects. Its zero value reads all objects in files and directories.
 type Reader struct {
 	// Stdin is read for the path "-".
 	Stdin io.Reader
-	// Exclude leaves out files and directories below a directory, by patterns as filepath.Match
-	// has them, each for a name or for a path from that directory.
+	// Exclude leaves out files and directories below a directory whose name, or whose path from that
+	// directory, matches one of these patterns of filepath.Match.
 	Exclude []string
-	// Lax takes the last of the fields of an object that have the same name, as kubectl does.
-	// Otherwise they are an error.
+	// Lax takes the last of several fields with the same name, as kubectl does. Otherwise such fields
+	// are an error.
 	Lax bool
 	// Within are the folders that all files must be in; nil for any.
 	Within Folders
 
-	leftOut leftOut
-	// seen are the files and directories that were found before, by their paths without links.
+	leftOut leftOutFiles
+	// seen has the files and directories that were found, by their paths without links.
 	seen map[string]bool
 }
 
@@ -84,7 +84,7 @@ func interruptible[T any](ctx context.Context, do func() ([]T, []error)) ([]T, [
 	}
 }
 
-// Notes says which files were left out, and how to have them judged.
+// Notes returns notes about the files that were left out, and how to have them judged.
 func (r *Reader) Notes() []string { return r.leftOut.notes() }
 
 func (r *Reader) read(ctx context.Context, path string) ([]Document, []error) {
@@ -104,7 +104,7 @@ func (r *Reader) read(ctx context.Context, path string) ([]Document, []error) {
 	return documents, errs
 }
 
-// readFile reads a file; listed says that it wasn't named, but found in a directory.
+// readFile reads a file. listed reports whether it was found in a directory, and not named itself.
 func (r *Reader) readFile(path string, listed bool) ([]Document, []error) {
 	file, err := r.Within.Open(path)
 	if err != nil {
@@ -124,7 +124,7 @@ func (r *Reader) readStream(name string, in io.Reader, listed bool) ([]Document,
 		return nil, []error{fileError(name, fmt.Errorf("larger than %d MiB, which is too much at a time: divide it",
 			maxFile>>20))}
 	}
-	if listed && r.leftOut.take(name, data) {
+	if listed && r.leftOut.takes(name, data) {
 		return nil, nil
 	}
 	return r.parse(name, data)
@@ -143,7 +143,7 @@ func (r *Reader) files(ctx context.Context, path string) (files []string, errs [
 	switch {
 	case err != nil:
 		return nil, []error{fileError(path, err)}
-	case info.Mode().IsRegular() && r.found(path):
+	case info.Mode().IsRegular() && r.markFound(path):
 		return nil, nil
 	case !info.IsDir():
 		return []string{path}, nil
@@ -156,14 +156,14 @@ func (r *Reader) files(ctx context.Context, path string) (files []string, errs [
 	return w.files, w.errs
 }
 
-// found keeps that a file or a directory was found, and reports whether it was before.
-func (r *Reader) found(path string) bool {
+// markFound records that a file or a directory was found, and reports whether it was found before.
+func (r *Reader) markFound(path string) bool {
 	real, err := filepath.EvalSymlinks(path)
 	if err == nil {
 		real, err = filepath.Abs(real)
 	}
 	if err != nil {
-		return false // whoever opens it gets the error
+		return false // the error shows when the file is opened
 	}
 	if r.seen == nil {
 		r.seen = map[string]bool{}
@@ -180,14 +180,14 @@ type walk struct {
 	root  string
 	files []string
 	errs  []error
-	// some says that there are manifests, found before or not.
+	// some reports whether there are manifests, found before or not.
 	some bool
 }
 
-// directory finds the manifests of a directory that is the root or below it. Links to directories
-// aren't followed, as they aren't by kubectl: they may lead anywhere, and back.
+// directory finds the manifests of a directory that is the root or below it. Like kubectl it doesn't
+// follow links to directories: they may lead anywhere, and back.
 func (w *walk) directory(dir string) {
-	if w.found(dir) {
+	if w.markFound(dir) {
 		w.some = true
 		return
 	}
@@ -220,10 +220,10 @@ func (w *walk) directory(dir string) {
 		case !isManifest:
 		case err != nil:
 			w.fail(path, err)
-		case !info.Mode().IsRegular(): // nobody may write to that pipe
-			w.fail(path, errors.New("it is no regular file"))
+		case !info.Mode().IsRegular(): // reading a pipe could block forever
+			w.fail(path, errors.New("it is not a regular file"))
 		default:
-			if w.some = true; !w.found(path) {
+			if w.some = true; !w.markFound(path) {
 				w.files = append(w.files, path)
 			}
 		}
@@ -244,7 +244,7 @@ func (r *Reader) entries(dir string) ([]fs.DirEntry, error) {
 	return entries, err
 }
 
-// excludes reports whether a pattern leaves out what a path below root leads to.
+// excludes reports whether a pattern leaves out a path below root.
 func (r *Reader) excludes(root, path string) bool {
 	below, err := filepath.Rel(root, path)
 	return err == nil && slices.ContainsFunc(r.Exclude, func(pattern string) bool {
@@ -254,7 +254,7 @@ func (r *Reader) excludes(root, path string) bool {
 	})
 }
 
-// fileError is an error of a file as a whole, which it doesn't name once more.
+// fileError returns an Error of a file as a whole. It drops the path from the cause.
 func fileError(path string, err error) error {
 	if of := (*fs.PathError)(nil); errors.As(err, &of) && of.Path == path {
 		err = of.Err

@@ -10,14 +10,13 @@ import (
 // A Suite is a group of cases.
 type Suite struct {
 	Name string
-	// File is where it stands, Seconds what it took; both may be empty.
+	// File is its file, Seconds the time it took; both may be empty.
 	File    string
 	Seconds float64
 	Cases   []Case
 }
 
-// A Case is passed unless it has a Failure, which is a verdict, or an Error, without which there is
-// none.
+// A Case has passed unless it has a Failure or an Error. An Error means that it has no verdict.
 type Case struct {
 	Name string `xml:"name,attr"`
 	// ClassName is the name of its group, as most servers show it.

@@ -14,11 +14,11 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// written are fields of metadata that say when and how an object was written.
-var written = []string{"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink"}
+// writeFields are the fields of metadata that say when and how an object was written.
+var writeFields = []string{"managedFields", "uid", "resourceVersion", "generation", "creationTimestamp", "selfLink"}
 
-// statuses are the fields of statuses that admission looks at. Others change all the time.
-var statuses = map[schema.GroupKind][]string{
+// statusFields are the fields of statuses that admission looks at. Others change all the time.
+var statusFields = map[schema.GroupKind][]string{
 	namespaces:                      {"phase"},
 	{Kind: "ResourceQuota"}:         {"hard", "used"},
 	{Kind: "PersistentVolumeClaim"}: {"phase", "capacity", "accessModes"},
@@ -27,11 +27,12 @@ var statuses = map[schema.GroupKind][]string{
 	serviceRanges.GroupKind():       {"conditions"}, // of one that isn't ready services get no IPs
 }
 
-// clean leaves out what only says when and how an object was written; unless it is to be whole,
-// what kubectl notes of that, too, and of its status what admission doesn't look at.
+// clean removes the fields that only say when and how an object was written. Unless the object is to
+// be whole, it also removes kubectl's annotation, and the fields of the status that admission doesn't
+// look at.
 func clean(object *unstructured.Unstructured, whole bool) {
 	fields, _, _ := unstructured.NestedMap(object.Object, "metadata")
-	for _, field := range written {
+	for _, field := range writeFields {
 		delete(fields, field)
 	}
 	object.Object["metadata"] = fields
@@ -47,7 +48,7 @@ func clean(object *unstructured.Unstructured, whole bool) {
 		return
 	}
 	kept := map[string]any{}
-	for _, field := range statuses[object.GroupVersionKind().GroupKind()] {
+	for _, field := range statusFields[object.GroupVersionKind().GroupKind()] {
 		if value, ok := status[field]; ok {
 			kept[field] = value
 		}
@@ -57,12 +58,12 @@ func clean(object *unstructured.Unstructured, whole bool) {
 	}
 }
 
-// noData is a value in place of a Secret's. It is one that every type of Secret may have.
-var noData = base64.StdEncoding.EncodeToString([]byte("{}"))
+// hiddenData is a value in place of a Secret's. It is one that every type of Secret may have.
+var hiddenData = base64.StdEncoding.EncodeToString([]byte("{}"))
 
-// withoutData is a Secret of which nothing is known but its metadata and how somebody means it to
-// be: of its type, with its keys, and no value of anybody's.
-func withoutData(like *unstructured.Unstructured, found *metav1.PartialObjectMetadata) (*unstructured.Unstructured,
+// hideData returns a Secret with the metadata that was found, and with the type and the keys of the
+// manifest. Its values are hiddenData.
+func hideData(like *unstructured.Unstructured, found *metav1.PartialObjectMetadata) (*unstructured.Unstructured,
 	error) {
 	decision.RemoveWholeObjects(found.Annotations)
 	metadata, err := runtime.DefaultUnstructuredConverter.ToUnstructured(&found.ObjectMeta)
@@ -73,7 +74,7 @@ func withoutData(like *unstructured.Unstructured, found *metav1.PartialObjectMet
 	for _, field := range []string{"data", "stringData"} {
 		values, _, _ := unstructured.NestedMap(like.Object, field)
 		for key := range values {
-			data[key] = noData
+			data[key] = hiddenData
 		}
 	}
 	object := &unstructured.Unstructured{Object: map[string]any{"metadata": metadata, "data": data}}
@@ -84,14 +85,14 @@ func withoutData(like *unstructured.Unstructured, found *metav1.PartialObjectMet
 	return object, nil
 }
 
-// classes are kinds of which one object is the default. Where several say so it is the newest, and
-// how old they are is lost.
+// classes are kinds of which one object is the default. If several objects are marked as the default,
+// the newest is in force. A snapshot doesn't have the objects' age.
 var classes = []schema.GroupKind{
 	{Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
 }
 
-// oneDefault leaves of several default classes only the one that is in force, and says so.
-func (r *reading) oneDefault() {
+// keepNewestDefault unmarks all default classes of a kind except for the one in force, and adds notes.
+func (r *reading) keepNewestDefault() {
 	for _, kind := range classes {
 		var all []*unstructured.Unstructured
 		for _, object := range r.found {
@@ -99,7 +100,7 @@ func (r *reading) oneDefault() {
 				all = append(all, object)
 			}
 		}
-		slices.SortFunc(all, newest)
+		slices.SortFunc(all, compareAge)
 		for i, object := range all {
 			if i > 0 {
 				annotations := object.GetAnnotations()
@@ -107,7 +108,7 @@ func (r *reading) oneDefault() {
 					delete(annotations, key)
 				}
 				object.SetAnnotations(annotations)
-				r.note("%s %s: it is a default class, but %s is newer, and in force: not kept as a default", kind.Kind,
+				r.addNote("%s %s: it is a default class, but %s is newer, and in force: not kept as a default", kind.Kind,
 					object.GetName(), all[0].GetName())
 			}
 		}

@@ -9,14 +9,14 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// A Gap is something that a cluster has, or may have, and that isn't known: verdicts on which it
-// bears aren't certain.
+// A Gap is something unknown that a cluster has or may have. Verdicts on which it bears aren't
+// certain.
 type Gap struct {
-	// Namespace is the one on whose objects it bears; empty for all.
+	// Namespace is the namespace on whose objects it bears; empty for all.
 	Namespace string `json:"namespace,omitempty"`
 	// Object is the only one on which it bears, as ObjectName names it; empty for none.
 	Object string `json:"object,omitempty"`
-	// Message says what isn't known and why, and what is taken to be so.
+	// Message says what isn't known, why, and what is assumed instead.
 	Message string `json:"message"`
 }
 
@@ -28,7 +28,7 @@ func ObjectName(kind, namespace, name string) string {
 	return kind + " " + name
 }
 
-// BearsOn reports whether a verdict on an object depends on what isn't known.
+// BearsOn reports whether a verdict on an object depends on the gap.
 func (g Gap) BearsOn(kind, namespace, name string) bool {
 	switch {
 	case g.Object != "":
@@ -39,23 +39,23 @@ func (g Gap) BearsOn(kind, namespace, name string) bool {
 	return true
 }
 
-// gap keeps what isn't known.
-func (r *reading) gap(g Gap, format string, args ...any) {
+// addGap adds a gap with a message.
+func (r *reading) addGap(g Gap, format string, args ...any) {
 	g.Message = fmt.Sprintf(format, args...)
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.gaps[g] = true
 }
 
-// gapOf is a Gap that bears on one object alone.
+// gapOf returns a Gap that bears on one object alone.
 func gapOf(object *unstructured.Unstructured, namespace string) Gap {
 	return Gap{Object: ObjectName(object.GetKind(), namespace, object.GetName())}
 }
 
-// unread records that something could not be read, and on what that bears. It returns an error if
-// nothing can be read.
-func (r *reading) unread(mapping *meta.RESTMapping, namespace, name string, bears Gap, err error) error {
-	if err == nil || gone(err) {
+// noteUnreadable adds a gap, or a note, if something could not be read. It returns an error if the
+// connection is lost.
+func (r *reading) noteUnreadable(mapping *meta.RESTMapping, namespace, name string, bears Gap, err error) error {
+	if err == nil || connectionLost(err) {
 		return err
 	}
 	what, them, as := mapping.Resource.GroupResource().String(), "them", "as if there were none"
@@ -67,25 +67,25 @@ func (r *reading) unread(mapping *meta.RESTMapping, namespace, name string, bear
 	}
 	switch {
 	case apierrors.IsForbidden(err):
-		r.gap(bears, "%s: there is no right to read %s: judged %s", what, them, as)
+		r.addGap(bears, "%s: there is no right to read %s: judged %s", what, them, as)
 	case apierrors.IsNotFound(err), apierrors.IsMethodNotSupported(err):
-		r.note("%s: the cluster doesn't serve %s: judged %s", what, them, as)
+		r.addNote("%s: the cluster doesn't serve %s: judged %s", what, them, as)
 	default:
-		r.gap(bears, "%s: %v: judged %s", what, err, as)
+		r.addGap(bears, "%s: %v: judged %s", what, err, as)
 	}
 	return nil
 }
 
-// unserved records that a kind has no resource, or that its resource isn't known.
-func (r *reading) unserved(kind schema.GroupVersionKind, bears Gap, err error) error {
+// noteUnserved adds a note if a kind has no resource, or a gap if its resource isn't known.
+func (r *reading) noteUnserved(kind schema.GroupVersionKind, bears Gap, err error) error {
 	switch {
 	case meta.IsNoMatchError(err):
-		r.note("%s of %s: the cluster doesn't serve them: judged as if there were none", kind.Kind,
+		r.addNote("%s of %s: the cluster doesn't serve them: judged as if there were none", kind.Kind,
 			kind.GroupVersion())
-	case gone(err):
+	case connectionLost(err):
 		return err
 	default:
-		r.gap(bears, "%s of %s: %v: judged as if there were none", kind.Kind, kind.GroupVersion(), err)
+		r.addGap(bears, "%s of %s: %v: judged as if there were none", kind.Kind, kind.GroupVersion(), err)
 	}
 	return nil
 }

@@ -33,11 +33,11 @@ const (
 	// connectTimeout bounds the first request, requestTimeout each that follows.
 	connectTimeout = 15 * time.Second
 	requestTimeout = time.Minute
-	// qps and burst bound the requests to the cluster in a second.
-	qps, burst = 50, 100
+	// requestsPerSecond and burst bound the requests to the cluster in a second.
+	requestsPerSecond, burst = 50, 100
 )
 
-// A Cluster is one that runs, to be read.
+// A Cluster is a running cluster to read from.
 type Cluster struct {
 	// Host is its address, Version its release of Kubernetes, as v1.36.3.
 	Host, Version string
@@ -50,10 +50,11 @@ type Cluster struct {
 	mapper  meta.RESTMapper
 }
 
-// Connect finds a cluster. The error says whether it can't be reached or doesn't know who asks.
+// Connect connects to a cluster. The error says whether the cluster can't be reached or doesn't accept
+// the credentials.
 func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	config = rest.CopyConfig(config)
-	config.QPS, config.Burst, config.Timeout = qps, burst, requestTimeout
+	config.QPS, config.Burst, config.Timeout = requestsPerSecond, burst, requestTimeout
 	config.UserAgent = "gatehouse-review"
 	c := &Cluster{Host: config.Host}
 	client, err := discovery.NewDiscoveryClientForConfig(config)
@@ -82,9 +83,9 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	return c, nil
 }
 
-// unreachable says why there is no cluster to be read.
+// unreachable returns an error that says why the cluster can't be read.
 func (c *Cluster) unreachable(config *rest.Config, err error) error {
-	expired := expiry(config)
+	expired := expiredCertificate(config)
 	if of := (*url.Error)(nil); errors.As(err, &of) {
 		err = of.Err // the host is named
 	}
@@ -100,8 +101,9 @@ func (c *Cluster) unreachable(config *rest.Config, err error) error {
 	return fmt.Errorf("the cluster at %s can't be reached: %w", c.Host, err)
 }
 
-// expiry says that the client certificate has expired; empty where it hasn't, or there is none.
-func expiry(config *rest.Config) string {
+// expiredCertificate returns a sentence if the client certificate has expired, or "" if it hasn't or
+// there is none.
+func expiredCertificate(config *rest.Config) string {
 	data := config.CertData
 	if len(data) == 0 && config.CertFile != "" {
 		data, _ = os.ReadFile(config.CertFile)
@@ -117,8 +119,8 @@ func expiry(config *rest.Config) string {
 	return "the kubeconfig's client certificate expired on " + certificate.NotAfter.Format(time.DateOnly)
 }
 
-// gone tells that there is no cluster any more to be asked: what failed isn't an answer.
-func gone(err error) bool {
+// connectionLost reports whether an error isn't an answer of the API server.
+func connectionLost(err error) bool {
 	var status apierrors.APIStatus
 	return err != nil && !errors.As(err, &status)
 }

@@ -76,7 +76,7 @@ metadata:
   annotations: {storageclass.kubernetes.io/is-default-class: "true"}
 `), false)
 	}
-	r.oneDefault()
+	r.keepNewestDefault()
 	var left []string
 	for _, o := range r.found {
 		if input.IsDefaultClass(o) {

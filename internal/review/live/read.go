@@ -31,9 +31,9 @@ const (
 	pageSize   = 500
 )
 
-// Want is what to read of a cluster.
+// Want says what to read from a cluster.
 type Want struct {
-	// Kinds are read whole, in the named versions.
+	// Kinds are the kinds of which all objects are read, in these versions.
 	Kinds []schema.GroupVersionKind
 	// Namespaces are the namespaces to read; nil for all.
 	Namespaces []string
@@ -41,12 +41,12 @@ type Want struct {
 	Everywhere []schema.GroupVersionKind
 	// Objects are read if the cluster has them.
 	Objects []*unstructured.Unstructured
-	// Own reports whether the reader has a kind of its own. Of other kinds the cluster's
+	// Own reports whether the caller's server has a kind by itself. For other kinds the cluster's
 	// CustomResourceDefinition is read.
 	Own func(schema.GroupVersionKind) bool
 }
 
-// State is what was read.
+// State is what was read from a cluster.
 type State struct {
 	// Version is the cluster's release of Kubernetes.
 	Version string
@@ -79,21 +79,20 @@ type reading struct {
 	done, all int
 }
 
-// Read reads what is wanted, besides it the params of the policies among it, and the
-// CustomResourceDefinitions that all of this needs. It is an error where the cluster stops
-// answering.
+// Read reads the wanted objects, the params of policies among them, and the CustomResourceDefinitions
+// of all these. It returns an error if the cluster stops answering.
 func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	r := &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{},
 		gaps: map[Gap]bool{}}
 	var tasks []func(context.Context) error
 	for _, kind := range append(slices.Clone(want.Kinds), serviceRanges) {
-		tasks = append(tasks, r.kind(kind, want.Namespaces, false)...)
+		tasks = append(tasks, r.tasksOf(kind, want.Namespaces, false)...)
 	}
 	for _, kind := range want.Everywhere {
-		tasks = append(tasks, r.kind(kind, nil, false)...)
+		tasks = append(tasks, r.tasksOf(kind, nil, false)...)
 	}
 	for _, object := range want.Objects {
-		tasks = append(tasks, func(ctx context.Context) error { return r.named(ctx, object) })
+		tasks = append(tasks, func(ctx context.Context) error { return r.readNamed(ctx, object) })
 	}
 	if err := r.run(ctx, tasks); err != nil {
 		return nil, err
@@ -108,18 +107,18 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 		if in != nil {
 			in = slices.Compact(slices.Sorted(slices.Values(append(slices.Clone(in), elsewhere...))))
 		}
-		tasks = append(tasks, r.kind(kind, in, true)...)
-		tasks = append(tasks, func(ctx context.Context) error { return r.definition(ctx, kind, nil) })
+		tasks = append(tasks, r.tasksOf(kind, in, true)...)
+		tasks = append(tasks, func(ctx context.Context) error { return r.readDefinition(ctx, kind, nil) })
 	}
 	for _, object := range want.Objects {
 		tasks = append(tasks, func(ctx context.Context) error {
-			return r.definition(ctx, object.GroupVersionKind(), object)
+			return r.readDefinition(ctx, object.GroupVersionKind(), object)
 		})
 	}
 	if err := r.run(ctx, tasks); err != nil {
 		return nil, err
 	}
-	r.oneDefault()
+	r.keepNewestDefault()
 	s := &State{Version: c.Version, Notes: slices.Sorted(maps.Keys(r.notes)),
 		Gaps: slices.SortedFunc(maps.Keys(r.gaps), func(a, b Gap) int {
 			return cmp.Or(strings.Compare(a.Message, b.Message), strings.Compare(a.Object, b.Object))
@@ -130,7 +129,7 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	return s, nil
 }
 
-// run does tasks, several at a time.
+// run runs tasks, several at a time.
 func (r *reading) run(ctx context.Context, tasks []func(context.Context) error) error {
 	r.mu.Lock()
 	r.all += len(tasks)
@@ -154,11 +153,11 @@ func (r *reading) run(ctx context.Context, tasks []func(context.Context) error) 
 	return group.Wait()
 }
 
-// kind returns the tasks that read all objects of a kind in some namespaces, nil for all. params
-// says that they are params of policies, which bear on objects of all namespaces.
-func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) []func(context.Context) error {
+// tasksOf returns the tasks that read all objects of a kind in some namespaces; nil means all. params
+// reports whether the objects are params of policies, which bear on objects of all namespaces.
+func (r *reading) tasksOf(kind schema.GroupVersionKind, in []string, params bool) []func(context.Context) error {
 	if kind.GroupKind() == secrets {
-		r.gap(Gap{}, "Secrets: their data is never read: policies whose params they are judge as if there were none")
+		r.addGap(Gap{}, "Secrets: their data is never read: policies whose params they are judge as if there were none")
 		return nil
 	}
 	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
@@ -166,13 +165,13 @@ func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) [
 		mapping, err = r.mapper.RESTMapping(kind.GroupKind())
 	}
 	if err != nil {
-		return []func(context.Context) error{func(context.Context) error { return r.unserved(kind, Gap{}, err) }}
+		return []func(context.Context) error{func(context.Context) error { return r.noteUnserved(kind, Gap{}, err) }}
 	}
 	if mapping.Scope.Name() == meta.RESTScopeNameRoot || in == nil {
 		if kind.GroupKind() == namespaces && in != nil {
 			var tasks []func(context.Context) error
 			for _, name := range in {
-				tasks = append(tasks, func(ctx context.Context) error { return r.namespace(ctx, mapping, name) })
+				tasks = append(tasks, func(ctx context.Context) error { return r.readNamespace(ctx, mapping, name) })
 			}
 			return tasks
 		}
@@ -184,13 +183,13 @@ func (r *reading) kind(kind schema.GroupVersionKind, in []string, params bool) [
 		if params {
 			bears = Gap{}
 		}
-		tasks = append(tasks, func(ctx context.Context) error { return r.list(ctx, mapping, namespace, bears) })
+		tasks = append(tasks, func(ctx context.Context) error { return r.readList(ctx, mapping, namespace, bears) })
 	}
 	return tasks
 }
 
-// list reads all objects of a resource, in a namespace or in all.
-func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace string, bears Gap) error {
+// readList reads all objects of a resource, in a namespace or in all.
+func (r *reading) readList(ctx context.Context, mapping *meta.RESTMapping, namespace string, bears Gap) error {
 	client := r.objects.Resource(mapping.Resource).Namespace(namespace)
 	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
 		return client.List(ctx, options)
@@ -205,39 +204,39 @@ func (r *reading) list(ctx context.Context, mapping *meta.RESTMapping, namespace
 		r.add(item, false)
 		return nil
 	})
-	return r.unread(mapping, namespace, "", bears, err)
+	return r.noteUnreadable(mapping, namespace, "", bears, err)
 }
 
-// namespace reads one namespace. One that can't be read is taken to be there: who may not look at
-// namespaces often may write in them.
-func (r *reading) namespace(ctx context.Context, mapping *meta.RESTMapping, name string) error {
+// readNamespace reads one namespace. If it may not be read, it is assumed to exist: users who may not
+// read namespaces often may write in them.
+func (r *reading) readNamespace(ctx context.Context, mapping *meta.RESTMapping, name string) error {
 	object, err := r.objects.Resource(mapping.Resource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case err == nil:
 		r.add(object, false)
 	case apierrors.IsNotFound(err):
 	case apierrors.IsForbidden(err):
-		r.gap(Gap{Namespace: name}, "namespace %s: there is no right to read it: taken to be there, without labels: "+
+		r.addGap(Gap{Namespace: name}, "namespace %s: there is no right to read it: taken to be there, without labels: "+
 			"what goes by those, as Pod Security, is judged as if there were none", name)
 		object := &unstructured.Unstructured{}
 		object.SetGroupVersionKind(mapping.GroupVersionKind)
 		object.SetName(name)
 		r.add(object, false)
 	default:
-		return r.unread(mapping, "", name, Gap{Namespace: name}, err)
+		return r.noteUnreadable(mapping, "", name, Gap{Namespace: name}, err)
 	}
 	return nil
 }
 
-// named reads an object for which there is a manifest. For a Secret it returns the manifest's
+// readNamed reads an object for which there is a manifest. For a Secret it returns the manifest's
 // content with the existing metadata.
-func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) error {
+func (r *reading) readNamed(ctx context.Context, like *unstructured.Unstructured) error {
 	kind := like.GroupVersionKind()
 	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if meta.IsNoMatchError(err) || err == nil && like.GetName() == "" {
 		return nil // it isn't there
 	} else if err != nil {
-		return r.unserved(kind, Gap{}, err)
+		return r.noteUnserved(kind, Gap{}, err)
 	}
 	namespace := ""
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
@@ -249,9 +248,9 @@ func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) er
 		found, err = r.names.Resource(mapping.Resource).Namespace(namespace).Get(ctx, like.GetName(),
 			metav1.GetOptions{})
 		if err == nil {
-			r.note("secret %s in namespace %s: its data is never read: taken to have that of the manifest, with other "+
+			r.addNote("secret %s in namespace %s: its data is never read: taken to have that of the manifest, with other "+
 				"values", like.GetName(), namespace)
-			if object, err = withoutData(like, found); err != nil {
+			if object, err = hideData(like, found); err != nil {
 				return err
 			}
 		}
@@ -263,22 +262,22 @@ func (r *reading) named(ctx context.Context, like *unstructured.Unstructured) er
 	case apierrors.IsNotFound(err):
 		return nil
 	case err != nil:
-		return r.unread(mapping, namespace, like.GetName(), gapOf(like, namespace), err)
+		return r.noteUnreadable(mapping, namespace, like.GetName(), gapOf(like, namespace), err)
 	}
 	r.add(object, true)
 	return nil
 }
 
-// definition reads the CustomResourceDefinition of a kind, which an object is of, nil for params of
-// policies.
-func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind,
+// readDefinition reads the CustomResourceDefinition of a kind. object is the object that has the kind;
+// nil if it is the kind of policies' params.
+func (r *reading) readDefinition(ctx context.Context, kind schema.GroupVersionKind,
 	object *unstructured.Unstructured) error {
 	if r.want.Own(kind) || slices.Contains(r.want.Kinds, definitions) {
 		return nil
 	}
 	mapping, err := r.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 	if err != nil {
-		return nil // nobody serves it
+		return nil // the cluster doesn't serve it
 	}
 	bears := Gap{}
 	if object != nil {
@@ -289,25 +288,25 @@ func (r *reading) definition(ctx context.Context, kind schema.GroupVersionKind,
 	}
 	of, err := r.mapper.RESTMapping(definitions.GroupKind(), definitions.Version)
 	if err != nil {
-		return r.unserved(definitions, bears, err)
+		return r.noteUnserved(definitions, bears, err)
 	}
 	name := mapping.Resource.GroupResource().String()
 	found, err := r.objects.Resource(of.Resource).Get(ctx, name, metav1.GetOptions{})
 	switch {
 	case apierrors.IsNotFound(err):
-		r.gap(bears, "%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged",
+		r.addGap(bears, "%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged",
 			name)
 	case apierrors.IsForbidden(err):
-		r.gap(bears, "customresourcedefinition %s: there is no right to read it: its resources can't be judged", name)
+		r.addGap(bears, "customresourcedefinition %s: there is no right to read it: its resources can't be judged", name)
 	case err != nil:
-		return r.unread(of, "", name, bears, err)
+		return r.noteUnreadable(of, "", name, bears, err)
 	default:
 		r.add(found, false)
 	}
 	return nil
 }
 
-// add keeps an object; whole says that its status is kept, too.
+// add adds an object to those that were found. With whole it keeps all of the status.
 func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	class := object.GroupVersionKind().GroupKind()
 	if IsAPIServer(object) {
@@ -326,7 +325,8 @@ func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	}
 }
 
-func (r *reading) note(format string, args ...any) {
+// addNote adds a note, once.
+func (r *reading) addNote(format string, args ...any) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	r.notes[fmt.Sprintf(format, args...)] = true
@@ -360,9 +360,9 @@ func IsServiceRange(o *unstructured.Unstructured) bool {
 	return o.GroupVersionKind().GroupKind() == serviceRanges.GroupKind() && o.GetName() == "kubernetes"
 }
 
-// newest orders objects as admission does that looks for the default class: the newest first, of
-// the same second by name.
-func newest(a, b *unstructured.Unstructured) int {
+// compareAge orders objects as admission does to find the default class: the newest first, and those
+// of the same second by name.
+func compareAge(a, b *unstructured.Unstructured) int {
 	at, bt := a.GetCreationTimestamp(), b.GetCreationTimestamp()
 	return cmp.Or(bt.Compare(at.Time), strings.Compare(a.GetName(), b.GetName()))
 }

@@ -9,9 +9,9 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// whole reports whether nothing is hidden in objects of a kind: definitions, webhooks and policies
-// say how requests are judged, and a ConfigMap's data has none of these values.
-func whole(kind schema.GroupVersionKind) bool {
+// showsValues reports whether nothing is hidden in objects of a kind. Definitions, webhooks and
+// policies say how requests are judged, and ConfigMaps have no such values.
+func showsValues(kind schema.GroupVersionKind) bool {
 	return kind.Group == "apiextensions.k8s.io" || kind.Group == "admissionregistration.k8s.io" ||
 		kind.GroupKind() == schema.GroupKind{Kind: "ConfigMap"}
 }
@@ -26,7 +26,7 @@ func (s *State) HideValues(manifests []input.Document) {
 	}
 	hidden := 0
 	for _, object := range s.Objects {
-		if !whole(object.GroupVersionKind()) &&
+		if !showsValues(object.GroupVersionKind()) &&
 			decision.HideValues(object.Object, func(value string) bool { return known[value] }) {
 			hidden++
 		}

@@ -8,14 +8,14 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 )
 
-// A Difference is a field that isn't as it was expected.
+// A Difference is a field with another value than the expected one.
 type Difference struct {
 	Field    string `json:"field"`
 	Expected any    `json:"expected"`
 	Got      any    `json:"got"`
 }
 
-// Absent stands for a field that isn't there.
+// Absent stands for a missing field.
 const Absent = "(absent)"
 
 // Differences compares an object with the expected fields. A mapping must have all expected fields,
@@ -33,7 +33,7 @@ func Differences(path string, expected, got any) []Difference {
 			break
 		}
 		var all []Difference
-		for _, key := range sorted(want) {
+		for _, key := range sortedKeys(want) {
 			value, ok := has[key]
 			if below := join(path, key); ok {
 				all = append(all, Differences(below, want[key], value)...)
@@ -73,7 +73,7 @@ func join(path, key string) string {
 	return path + "." + key
 }
 
-func sorted(fields map[string]any) []string {
+func sortedKeys(fields map[string]any) []string {
 	keys := make([]string, 0, len(fields))
 	for key := range fields {
 		keys = append(keys, key)
@@ -101,8 +101,8 @@ func number(v any) (float64, bool) {
 	return 0, false
 }
 
-// Stable returns what two objects that were made the same way have in common. It leaves out what
-// only says when and where they were made.
+// Stable returns the fields that are the same in two objects that were made the same way. It leaves
+// out metadata that only says when and by which request an object was written.
 func Stable(a, b map[string]any) map[string]any {
 	common, _ := stable(a, b).(map[string]any)
 	if metadata, ok := common["metadata"].(map[string]any); ok {
@@ -113,7 +113,7 @@ func Stable(a, b map[string]any) map[string]any {
 	return common
 }
 
-// stable is nil for values that differ.
+// stable returns the common part of two values, or nil if they differ.
 func stable(a, b any) any {
 	switch a := a.(type) {
 	case map[string]any:

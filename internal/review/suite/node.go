@@ -18,21 +18,21 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// maxNodes bounds what a document comes to once its aliases are written out.
+// maxNodes bounds the nodes of a document with all aliases expanded.
 const maxNodes = 100_000
 
-// A decoder reads one document, and collects what is wrong with it.
+// A decoder reads one document, and collects its errors.
 type decoder struct {
 	file  string
 	errs  []*input.Error
 	nodes int
 }
 
-// errTooLarge ends a document that aliases blow up.
+// errTooLarge is the error of a document that has too many nodes with its aliases expanded.
 var errTooLarge = fmt.Errorf("aliases make more than %d nodes of it", maxNodes)
 
-// wrong notes what is wrong at a node.
-func (d *decoder) wrong(n *yaml.Node, format string, args ...any) {
+// addError adds an error at the line of a node.
+func (d *decoder) addError(n *yaml.Node, format string, args ...any) {
 	d.errs = append(d.errs, &input.Error{Source: input.Source{File: d.file, Line: n.Line},
 		Err: fmt.Errorf(format, args...)})
 }
@@ -62,11 +62,11 @@ func (d *decoder) members(n *yaml.Node) []member {
 		key, value := d.resolve(n.Content[i]), n.Content[i+1]
 		switch {
 		case key.Tag == "!!merge":
-			merged = append(merged, d.merged(value)...)
+			merged = append(merged, d.mergedMembers(value)...)
 		case key.Kind != yaml.ScalarNode:
-			d.wrong(key, "a key must be a text")
+			d.addError(key, "a key must be a text")
 		case has[key.Value]:
-			d.wrong(key, "key %q is already there", key.Value)
+			d.addError(key, "key %q is already there", key.Value)
 		default:
 			has[key.Value] = true
 			own = append(own, member{key, value})
@@ -81,24 +81,24 @@ func (d *decoder) members(n *yaml.Node) []member {
 	return own
 }
 
-// merged returns the members of the mapping, or the mappings, that << names.
-func (d *decoder) merged(n *yaml.Node) []member {
+// mergedMembers returns the members of the mapping, or the mappings, that << names.
+func (d *decoder) mergedMembers(n *yaml.Node) []member {
 	switch n = d.resolve(n); n.Kind {
 	case yaml.MappingNode:
 		return d.members(n)
 	case yaml.SequenceNode:
 		var all []member
 		for _, part := range n.Content {
-			all = append(all, d.merged(part)...)
+			all = append(all, d.mergedMembers(part)...)
 		}
 		return all
 	}
-	d.wrong(n, "what is merged must be a mapping")
+	d.addError(n, "<<: it is %s, and must be a mapping or a list of mappings", describe(n))
 	return nil
 }
 
-// check notes what is wrong with a node that is to be decoded into a type: fields that it doesn't
-// have, and values of another kind. Of a yaml.Node there is nothing to check.
+// check adds errors if a node can't be decoded into a type: for fields that the type doesn't have,
+// and for values of another kind. Any node can be decoded into a yaml.Node.
 func (d *decoder) check(n *yaml.Node, t reflect.Type, path string) {
 	n = d.resolve(n)
 	switch t {
@@ -106,7 +106,7 @@ func (d *decoder) check(n *yaml.Node, t reflect.Type, path string) {
 		return
 	case reflect.TypeFor[*int]():
 		if count, ok := d.value(n).(int64); !ok || count < 0 || count > 1<<31 {
-			d.wrong(n, "%s: it is %s, and must be a number, 0 or more", path, described(n))
+			d.addError(n, "%s: it is %s, and must be a number, 0 or more", path, describe(n))
 		}
 		return
 	}
@@ -115,7 +115,7 @@ func (d *decoder) check(n *yaml.Node, t reflect.Type, path string) {
 	}
 	switch {
 	case t.Kind() == reflect.Struct && n.Kind != yaml.MappingNode:
-		d.wrong(n, "%s: it is %s, and must be a mapping", cmp.Or(path, "the document"), described(n))
+		d.addError(n, "%s: it is %s, and must be a mapping", cmp.Or(path, "the document"), describe(n))
 	case t.Kind() == reflect.Struct:
 		known := fieldsOf(t)
 		for _, m := range d.members(n) {
@@ -123,20 +123,20 @@ func (d *decoder) check(n *yaml.Node, t reflect.Type, path string) {
 			if field, ok := known[m.key.Value]; ok {
 				d.check(m.value, field, below)
 			} else {
-				d.unknown(m.key, fmt.Sprintf("unknown field %q", below), m.key.Value, slices.Sorted(maps.Keys(known)))
+				d.addUnknown(m.key, fmt.Sprintf("unknown field %q", below), m.key.Value, slices.Sorted(maps.Keys(known)))
 			}
 		}
 	case t.Kind() == reflect.Slice && n.Kind != yaml.SequenceNode:
-		d.wrong(n, "%s: it is %s, and must be a list", path, described(n))
+		d.addError(n, "%s: it is %s, and must be a list", path, describe(n))
 	case t.Kind() == reflect.Slice:
 		for i, item := range n.Content {
 			d.check(item, t.Elem(), fmt.Sprintf("%s[%d]", path, i))
 		}
 	case n.Kind != yaml.ScalarNode || n.Tag == "!!null":
-		d.wrong(n, "%s: it is %s, and must be a text", path, described(n))
+		d.addError(n, "%s: it is %s, and must be a text", path, describe(n))
 	case t.Kind() == reflect.Pointer:
 		if _, err := regexp.Compile(n.Value); err != nil {
-			d.wrong(n, "%s: %v", path, err)
+			d.addError(n, "%s: %v", path, err)
 		}
 	}
 }
@@ -153,22 +153,22 @@ func fieldsOf(t reflect.Type) map[string]reflect.Type {
 	return all
 }
 
-// decode reads a node into a struct. Fields of the struct that the node doesn't have stay.
+// decode decodes a node into a struct. Fields of the struct that the node doesn't have stay.
 func (d *decoder) decode(n *yaml.Node, into any, path string) {
 	before := len(d.errs)
 	d.check(n, reflect.TypeOf(into).Elem(), path)
 	if err := d.resolve(n).Decode(into); err != nil && len(d.errs) == before {
-		d.wrong(n, "%s: %w", cmp.Or(path, "the document"), err)
+		d.addError(n, "%s: %w", cmp.Or(path, "the document"), err)
 	}
 }
 
-// unknown notes a word that isn't one of those that there are, with the one that was likely meant.
-func (d *decoder) unknown(n *yaml.Node, message, word string, all []string) {
-	d.wrong(n, "%s%s", message, cmp.Or(nearest.Meant(word, all), ": it is one of "+strings.Join(all, ", ")))
+// addUnknown adds an error about an unknown word, with the one that was likely meant.
+func (d *decoder) addUnknown(n *yaml.Node, message, word string, all []string) {
+	d.addError(n, "%s%s", message, cmp.Or(nearest.Meant(word, all), ": it is one of "+strings.Join(all, ", ")))
 }
 
-// below returns the node of a field in a mapping, or the mapping itself if it merges the field.
-func below(n *yaml.Node, name string) *yaml.Node {
+// fieldNode returns the node of a field in a mapping, or the mapping itself if it merges the field.
+func fieldNode(n *yaml.Node, name string) *yaml.Node {
 	for i := 0; i+1 < len(n.Content); i += 2 {
 		if n.Content[i].Value == name {
 			return n.Content[i+1]
@@ -177,8 +177,8 @@ func below(n *yaml.Node, name string) *yaml.Node {
 	return n
 }
 
-// described describes a node in words.
-func described(n *yaml.Node) string {
+// describe describes a node in words.
+func describe(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
 		return "a mapping"
@@ -191,11 +191,11 @@ func described(n *yaml.Node) string {
 	return fmt.Sprintf("%q", n.Value)
 }
 
-// mapping is a node's value, which must be a mapping; nil where it isn't.
+// mapping returns a node's value if it is a mapping. Otherwise it adds an error and returns nil.
 func (d *decoder) mapping(n *yaml.Node, path string) map[string]any {
 	value, ok := d.value(n).(map[string]any)
 	if !ok {
-		d.wrong(n, "%s: it is %s, and must be a mapping", path, described(d.resolve(n)))
+		d.addError(n, "%s: it is %s, and must be a mapping", path, describe(d.resolve(n)))
 	}
 	return value
 }
@@ -218,18 +218,18 @@ func (d *decoder) value(n *yaml.Node) any {
 	}
 	value, err := scalar(n)
 	if err != nil {
-		d.wrong(n, "%v", err)
+		d.addError(n, "%v", err)
 	}
 	return value
 }
 
-// quoted are the styles of scalars that are texts whatever they say.
-const quoted = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
+// quotedStyles are the styles of scalars that are always texts.
+const quotedStyles = yaml.SingleQuotedStyle | yaml.DoubleQuotedStyle | yaml.LiteralStyle | yaml.FoldedStyle
 
-// scalar returns the value of a scalar. It follows the older parser, which kubectl uses: to it yes
-// is true.
+// scalar returns the value of a scalar. It follows the older parser, which kubectl uses: there "yes"
+// means true.
 func scalar(n *yaml.Node) (any, error) {
-	if n.Style&quoted != 0 || n.Tag == "!!str" && n.Style&yaml.TaggedStyle != 0 {
+	if n.Style&quotedStyles != 0 || n.Tag == "!!str" && n.Style&yaml.TaggedStyle != 0 {
 		return n.Value, nil
 	}
 	encoded, err := sigsyaml.YAMLToJSON([]byte(n.Value))
@@ -247,8 +247,9 @@ func scalar(n *yaml.Node) (any, error) {
 	return value, nil
 }
 
-// caught makes an error of what a decoder panics with.
-func caught(errs *[]error, source input.Source) {
+// recoverTooLarge recovers from the panic with which a decoder ends a document that is too large, and
+// adds an error.
+func recoverTooLarge(errs *[]error, source input.Source) {
 	switch r := recover(); {
 	case r == nil:
 	case r == any(errTooLarge):
@@ -258,7 +259,7 @@ func caught(errs *[]error, source input.Source) {
 	}
 }
 
-// syntax is an error of the parser, with its line.
-func syntax(file string, err error) error {
+// syntaxError returns an error of the parser, which begins with its line.
+func syntaxError(file string, err error) error {
 	return fmt.Errorf("%s: %w", file, errors.New(strings.TrimPrefix(err.Error(), "yaml: ")))
 }

@@ -70,9 +70,9 @@ func readFile(ctx context.Context, path string, within input.Folders) ([]Suite, 
 	data, err := content(ctx, path, within)
 	switch {
 	case errors.Is(err, input.ErrOutside):
-		return nil, []error{fmt.Errorf("%s: %w: name what it leads to, or remove the link", path, cause(err))}
+		return nil, []error{fmt.Errorf("%s: %w: name what it leads to, or remove the link", path, withoutPath(err))}
 	case err != nil:
-		return nil, []error{fmt.Errorf("%s: %w", path, cause(err))}
+		return nil, []error{fmt.Errorf("%s: %w", path, withoutPath(err))}
 	case !bytes.Contains(data, []byte(Kind)):
 		return nil, nil
 	case len(data) > maxFile:
@@ -107,16 +107,16 @@ func content(ctx context.Context, path string, within input.Folders) ([]byte, er
 	}
 }
 
-// cause is an error without the path that it names.
-func cause(err error) error {
+// withoutPath returns the cause of an error about a file, without the path.
+func withoutPath(err error) error {
 	if of := (*fs.PathError)(nil); errors.As(err, &of) {
 		return of.Err
 	}
 	return err
 }
 
-// Parse reads the suites of a file that has been read. Paths in it are taken from where the file
-// is, and mustn't lead out of that folder.
+// Parse reads the suites in the data of a file. Paths in it are relative to the file's folder, and
+// mustn't lead out of that.
 func Parse(path string, data []byte) ([]Suite, []error) {
 	return parse(path, data, input.Folders{filepath.Dir(path)})
 }
@@ -131,7 +131,7 @@ func parse(path string, data []byte, within input.Folders) ([]Suite, []error) {
 		if err := documents.Decode(&document); errors.Is(err, io.EOF) {
 			return suites, errs
 		} else if err != nil {
-			return suites, append(errs, syntax(path, err))
+			return suites, append(errs, syntaxError(path, err))
 		}
 		s, wrong := decode(path, &document, within)
 		if errs = append(errs, wrong...); s != nil && len(wrong) == 0 {
@@ -140,15 +140,15 @@ func parse(path string, data []byte, within input.Folders) ([]Suite, []error) {
 	}
 }
 
-// decode reads one document, nil for one that isn't a suite.
+// decode reads one document. It returns nil if the document isn't a suite.
 func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, errs []error) {
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
 		return nil, nil
 	}
 	root := document.Content[0]
 	source := input.Source{File: path, Line: root.Line}
-	defer caught(&errs, source)
-	r := &reader{decoder: decoder{file: path}, within: within, files: map[string]found{}, names: map[string]int{}}
+	defer recoverTooLarge(&errs, source)
+	r := &reader{decoder: decoder{file: path}, within: within, files: map[string]fileContent{}, names: map[string]int{}}
 	if version, kind := header(root); kind != Kind {
 		return nil, nil
 	} else if version != APIVersion {
@@ -157,26 +157,26 @@ func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, e
 			APIVersion)}}
 	}
 	s = &Suite{Source: source, Within: within, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-	var said struct {
+	var fields struct {
 		APIVersion yaml.Node `yaml:"apiVersion"`
 		Kind       yaml.Node
 		Metadata   struct{ Name string }
 		Spec       struct{ State, Flags, Cases []yaml.Node }
 	}
-	r.decode(root, &said, "")
-	s.Name = cmp.Or(said.Metadata.Name, s.Name)
-	s.State = r.documents(said.Spec.State, "spec.state")
-	for i := range said.Spec.Flags {
-		s.Flags = append(s.Flags, r.flag(&said.Spec.Flags[i], fmt.Sprintf("spec.flags[%d]", i))...)
+	r.decode(root, &fields, "")
+	s.Name = cmp.Or(fields.Metadata.Name, s.Name)
+	s.State = r.readDocuments(fields.Spec.State, "spec.state")
+	for i := range fields.Spec.Flags {
+		s.Flags = append(s.Flags, r.readFlag(&fields.Spec.Flags[i], fmt.Sprintf("spec.flags[%d]", i))...)
 	}
-	for i := range said.Spec.Cases {
-		r.cases(&said.Spec.Cases[i], fmt.Sprintf("spec.cases[%d]", i), row{}, s)
+	for i := range fields.Spec.Cases {
+		r.readCase(&fields.Spec.Cases[i], fmt.Sprintf("spec.cases[%d]", i), caseRow{}, s)
 	}
 	if strings.Contains(s.Name, "/") {
-		r.wrong(root, "metadata.name: Invalid value: %q: it may not have a slash", s.Name)
+		r.addError(root, "metadata.name: Invalid value: %q: it may not have a slash", s.Name)
 	}
 	if len(r.errs) == 0 && len(s.Cases) == 0 {
-		r.wrong(root, "%v", field.Required(field.NewPath("spec", "cases"), "a suite needs a case"))
+		r.addError(root, "%v", field.Required(field.NewPath("spec", "cases"), "a suite needs a case"))
 	}
 	slices.SortStableFunc(r.errs, func(a, b *input.Error) int { return a.Source.Line - b.Source.Line })
 	for _, err := range r.errs {
@@ -201,15 +201,16 @@ func header(root *yaml.Node) (apiVersion, kind string) {
 // reader reads a suite.
 type reader struct {
 	decoder
-	// within are the folders that it may read.
+	// within are the folders that the suite may read.
 	within input.Folders
-	// files are the files that were read, by path.
-	files map[string]found
-	// names are the lines of the cases.
+	// files has the contents of the files that were read, by path.
+	files map[string]fileContent
+	// names has the line of each case, by its name.
 	names map[string]int
 }
 
-type found struct {
+// fileContent is the result of reading a file or a directory.
+type fileContent struct {
 	documents []input.Document
 	errs      []error
 }
@@ -217,63 +218,64 @@ type found struct {
 // fileFlags are flags that name a file.
 var fileFlags = []string{"admission-control-config-file", "like"}
 
-// flag reads a flag, with its path as it is from here; none if it is empty.
-func (r *reader) flag(n *yaml.Node, path string) []Flag {
+// readFlag reads a flag. It returns no flag if the text is empty. It makes a path in the flag
+// relative to the current directory.
+func (r *reader) readFlag(n *yaml.Node, path string) []Flag {
 	var text string
 	if r.decode(n, &text, path); text == "" {
 		return nil
 	}
 	name, value, ok := strings.Cut(text, "=")
 	if plain := strings.ReplaceAll(strings.TrimLeft(name, "-"), "_", "-"); ok && slices.Contains(fileFlags, plain) {
-		text = name + "=" + r.path(value)
+		text = name + "=" + r.resolvePath(value)
 	}
 	return []Flag{{input.Source{File: r.file, Line: n.Line}, text}}
 }
 
-// path is one in the file, as it is from here.
-func (r *reader) path(path string) string {
+// resolvePath returns a path in the suite's file relative to the current directory.
+func (r *reader) resolvePath(path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}
 	return filepath.Join(filepath.Dir(r.file), path)
 }
 
-// documents reads objects, and paths of files and directories with objects.
-func (r *reader) documents(items []yaml.Node, path string) []input.Document {
+// readDocuments reads objects, and paths of files and directories with objects.
+func (r *reader) readDocuments(items []yaml.Node, path string) []input.Document {
 	var all []input.Document
 	for i := range items {
 		item, path := r.resolve(&items[i]), fmt.Sprintf("%s[%d]", path, i)
 		if item.Kind == yaml.MappingNode {
-			if object := r.object(item, path); object != nil {
+			if object := r.readObject(item, path); object != nil {
 				all = append(all, input.Document{Source: input.Source{File: r.file, Line: item.Line}, Object: object})
 			}
 			continue
 		}
 		var name string
 		if r.decode(item, &name, path); name != "" {
-			all = append(all, r.read(item, path, name)...)
+			all = append(all, r.readFiles(item, path, name)...)
 		}
 	}
 	return all
 }
 
-// object reads an object that stands in the suite.
-func (r *reader) object(n *yaml.Node, path string) *unstructured.Unstructured {
+// readObject reads an object that is written in the suite.
+func (r *reader) readObject(n *yaml.Node, path string) *unstructured.Unstructured {
 	fields := r.mapping(n, path)
 	if fields == nil {
 		return nil
 	}
 	object := &unstructured.Unstructured{Object: fields}
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
-		r.wrong(r.resolve(n), "%s: apiVersion and kind must be set", path)
+		r.addError(r.resolve(n), "%s: apiVersion and kind must be set", path)
 		return nil
 	}
 	return object
 }
 
-// read returns the objects of a file or a directory that a node names.
-func (r *reader) read(n *yaml.Node, path, name string) []input.Document {
-	name = r.path(name)
+// readFiles reads the objects of a file or a directory that a node names.
+func (r *reader) readFiles(n *yaml.Node, path, name string) []input.Document {
+	name = r.resolvePath(name)
 	f, ok := r.files[name]
 	if !ok {
 		f.documents, f.errs = (&input.Reader{Within: r.within}).Read(context.Background(), []string{name})
@@ -285,28 +287,28 @@ func (r *reader) read(n *yaml.Node, path, name string) []input.Document {
 			if errors.Is(err, input.ErrOutside) {
 				err = fmt.Errorf("%w: name a folder on the command line that has both, or have it in the suite's", err)
 			}
-			r.wrong(n, "%s: %w", path, err)
+			r.addError(n, "%s: %w", path, err)
 		}
 	}
 	return f.documents
 }
 
-// one is the object of a file.
-func (r *reader) one(n *yaml.Node, path, name string) *unstructured.Unstructured {
-	all := r.read(n, path, name)
-	if len(r.files[r.path(name)].errs) > 0 {
+// readOne reads the object of a file that has just one.
+func (r *reader) readOne(n *yaml.Node, path, name string) *unstructured.Unstructured {
+	all := r.readFiles(n, path, name)
+	if len(r.files[r.resolvePath(name)].errs) > 0 {
 		return nil
 	}
 	if len(all) != 1 {
-		r.wrong(n, "%s: %s has %d objects: a case is about one", path, r.path(name), len(all))
+		r.addError(n, "%s: %s has %d objects, and a case is about one", path, r.resolvePath(name), len(all))
 		return nil
 	}
 	return all[0].Object
 }
 
-// oneOf notes a value that isn't one of those that there are.
-func (r *reader) oneOf(n *yaml.Node, path, value string, all []string) {
+// checkOneOf adds an error if a value isn't one of the known ones.
+func (r *reader) checkOneOf(n *yaml.Node, path, value string, all []string) {
 	if !slices.Contains(all, value) {
-		r.unknown(n, fmt.Sprintf("%s: unknown value %q", path, value), value, all)
+		r.addUnknown(n, fmt.Sprintf("%s: unknown value %q", path, value), value, all)
 	}
 }

@@ -150,14 +150,14 @@ s.yaml:6: spec.cases[1].expect.verdict: Required value: Admitted or Refused`},
   - {name: c, ` + pod + `, file: x, expect: {verdict: Refused}}
   - {name: d, ` + pod + `, as: {user: a, serviceAccount: b/c}, expect: {verdict: Refused}}
 `, `
-s.yaml:5: spec.cases[0].expect: by, message and matches are of a refusal, and the verdict is to be Admitted
-s.yaml:6: spec.cases[1].expect: object and pods are of what is admitted, and the verdict is to be Refused
+s.yaml:5: spec.cases[0].expect: by, message and matches are for verdict Refused, and it is Admitted: remove them
+s.yaml:6: spec.cases[1].expect: object and pods are for verdict Admitted, and it is Refused: remove them
 s.yaml:7: spec.cases[2].file: x: no such file or directory
 s.yaml:7: spec.cases[2]: file and object: only one can be given
 s.yaml:8: spec.cases[3].as: a serviceAccount has its own name and groups: user and groups can't be given`},
 		"names": {head + "  cases:\n" + strings.Repeat("  - {name: a, "+pod+", expect: {verdict: Admitted}}\n", 2) +
 			"  - {name: a/b, " + pod + "}\n  - {" + pod + "}\n", `
-s.yaml:6: spec.cases[1].name: "a" is the name of the case at line 5, too
+s.yaml:6: spec.cases[1].name: Duplicate value: "a": the case at line 5 has this name
 s.yaml:7: spec.cases[2].name: Invalid value: "a/b": it may have neither a slash nor a line break
 s.yaml:8: spec.cases[3].name: Required value`},
 		"a pattern that isn't one": {one(pod + ", expect: {verdict: Refused, matches: '('}"), "s.yaml:5: " +
@@ -171,8 +171,8 @@ s.yaml:8: spec.cases[3].name: Required value`},
 `, `
 s.yaml:9: spec.cases[0].table[0].set: kind.x: "x" can't be in Pod, which is neither a mapping nor a list
 s.yaml:10: spec.cases[0].table[1].set: spec.containers[3].image: "3" is none of its items: it has 1, counted from 0
-s.yaml:11: spec.cases[0].table[2].set: spec.x[: a [ that no ] with something between them follows
-s.yaml:12: spec.cases[0].table[3].set: spec..x: it has a name that is empty`},
+s.yaml:11: spec.cases[0].table[2].set: spec.x[: missing ] after [, or nothing between them
+s.yaml:12: spec.cases[0].table[3].set: spec..x: a name in the path is empty`},
 		"an alias of itself": {head + "  cases: &a [*a]\n",
 			"s.yaml:4: spec.cases[0]: it is a list, and must be a mapping"},
 		"aliases that blow up": {head + "  cases:\n  - object:\n      a: &a [x,x,x,x,x,x,x,x,x,x]\n" +

@@ -10,31 +10,31 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 )
 
-// set sets a field of an object to a value, or removes it if value is nil. The path is in
+// setField sets a field of an object to a value, or removes it if value is nil. The path is in
 // Kubernetes' form for fields: spec.containers[0].image, metadata.labels[app.kubernetes.io/name].
-// Missing parents are made. An index just behind the end of a list adds an item.
-func set(object map[string]any, path string, value any) error {
-	steps, err := split(path)
+// Missing parents are created. An index that is a list's length appends an item.
+func setField(object map[string]any, path string, value any) error {
+	steps, err := splitPath(path)
 	if err != nil {
 		return err
 	}
-	_, err = put(object, steps, runtime.DeepCopyJSONValue(value))
+	_, err = putValue(object, steps, runtime.DeepCopyJSONValue(value))
 	return err
 }
 
-// split takes a path apart.
-func split(path string) ([]string, error) {
+// splitPath splits a path into the names and indexes in it.
+func splitPath(path string) ([]string, error) {
 	var steps []string
 	for rest := path; rest != ""; {
 		switch {
 		case rest[0] == '[':
 			inside, after, ok := strings.Cut(rest[1:], "]")
 			if !ok || inside == "" {
-				return nil, errors.New("a [ that no ] with something between them follows")
+				return nil, errors.New("missing ] after [, or nothing between them")
 			}
 			steps = append(steps, strings.Trim(inside, `'"`))
 			if rest = after; rest != "" && rest[0] != '.' && rest[0] != '[' {
-				return nil, fmt.Errorf("a dot is missing before %q", rest)
+				return nil, fmt.Errorf("missing dot before %q", rest)
 			}
 			continue
 		case rest[0] == '.' && len(steps) > 0:
@@ -45,7 +45,7 @@ func split(path string) ([]string, error) {
 			end = len(rest)
 		}
 		if end == 0 {
-			return nil, errors.New("it has a name that is empty")
+			return nil, errors.New("a name in the path is empty")
 		}
 		steps = append(steps, rest[:end])
 		rest = rest[end:]
@@ -56,8 +56,8 @@ func split(path string) ([]string, error) {
 	return steps, nil
 }
 
-// put is a value with what the steps lead to set.
-func put(in any, steps []string, value any) (any, error) {
+// putValue returns in with the value that the steps lead to replaced, or removed if value is nil.
+func putValue(in any, steps []string, value any) (any, error) {
 	if len(steps) == 0 {
 		return value, nil
 	}
@@ -65,15 +65,15 @@ func put(in any, steps []string, value any) (any, error) {
 	switch in := in.(type) {
 	case nil:
 		if _, err := strconv.Atoi(step); err == nil {
-			return put([]any{}, steps, value)
+			return putValue([]any{}, steps, value)
 		}
-		return put(map[string]any{}, steps, value)
+		return putValue(map[string]any{}, steps, value)
 	case map[string]any:
 		if value == nil && (len(steps) == 1 || in[step] == nil) {
 			delete(in, step)
 			return in, nil
 		}
-		inner, err := put(in[step], steps[1:], value)
+		inner, err := putValue(in[step], steps[1:], value)
 		in[step] = inner
 		return in, err
 	case []any:
@@ -87,7 +87,7 @@ func put(in any, steps []string, value any) (any, error) {
 		if i == len(in) {
 			in = append(in, nil)
 		}
-		in[i], err = put(in[i], steps[1:], value)
+		in[i], err = putValue(in[i], steps[1:], value)
 		return in, err
 	}
 	return in, fmt.Errorf("%q can't be in %v, which is neither a mapping nor a list", step, in)

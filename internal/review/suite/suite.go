@@ -51,13 +51,13 @@ type Suite struct {
 	Cases []Case
 }
 
-// Flag is a flag of a suite, as it is typed, and where it stands.
+// Flag is a flag of a suite, as it is typed, with its source.
 type Flag struct {
 	Source input.Source
 	Text   string
 }
 
-// Case is one question: what becomes of an object.
+// Case is an object to write, and the result that is expected.
 type Case struct {
 	Source input.Source
 	// Name is the case's, or that of the case and of the row, with a slash between them.
@@ -67,31 +67,31 @@ type Case struct {
 	State, Before []input.Document
 	// Object is the object that is written.
 	Object *unstructured.Unstructured
-	// Operation is create, update, apply, delete or connect; empty for update where the object is
-	// there, else create.
+	// Operation is create, update, apply, delete or connect. Empty means update if the object exists,
+	// and otherwise create.
 	Operation string
 	// Subresource is the subresource to which Object is sent, of the object that has its name:
 	// scale, or deployments/scale; empty for the object itself.
 	Subresource string
-	// As is who writes it, nil for an administrator.
+	// As is the user who writes the object; nil for an administrator.
 	As     *User
 	Expect Expect
 }
 
-// User is who writes an object: a user in groups, or a service account, as namespace/name.
+// User is a user with groups, or a service account, as namespace/name.
 type User struct {
 	Name           string `yaml:"user"`
 	Groups         []string
 	ServiceAccount string `yaml:"serviceAccount"`
 }
 
-// Expect is the expected result of a case. Fields that aren't set are not compared, except for
-// pods: all that a workload wants must be admitted.
+// Expect is the expected result of a case. Fields that aren't set are not compared, except for Pods:
+// if it isn't set, all pods that a workload wants must be admitted.
 type Expect struct {
 	// Verdict is Admitted or Refused.
 	Verdict string
 	Message `yaml:",inline"`
-	// Object are the expected fields of the stored object, null for fields that it mustn't have;
+	// Object has the expected fields of the stored object, with null for fields that it mustn't have;
 	// nil if nothing is expected.
 	Object map[string]any `yaml:"-"`
 	// Warnings are texts in the warnings that a client sees: one in each, in their order; nil for
@@ -101,19 +101,21 @@ type Expect struct {
 	Webhooks []string
 	Pods     *Pods
 
-	// at is where Object stands.
-	at *place
+	// at is the position of Object.
+	at *position
 }
 
 // Message is the expected message of a refusal.
 type Message struct {
-	// By is the plugin that refuses, or plugin/name for what it does so by, as a policy.
+	// By is the plugin that refuses, or plugin/name with the policy, webhook, quota or LimitRange by
+	// which it does.
 	By string
-	// Text is in the message; Matches does match it, nil where nothing must.
+	// Text must be in the message. Matches must match it; nil for none.
 	Text    string `yaml:"message"`
 	Matches *regexp.Regexp
-	// Error is in what could not be evaluated or asked, empty for none: a policy whose expression
-	// fails refuses for no reason that a case could be about.
+	// Error must be in each error of an expression that could not be evaluated or a webhook that could
+	// not be asked. If it is empty, there must be no such error: a policy whose expression fails
+	// refuses for a reason that no case is about.
 	Error string
 }
 
@@ -121,7 +123,7 @@ type Message struct {
 type Pods struct {
 	// Wanted and Admitted are the numbers of wanted and of admitted pods; nil for any.
 	Wanted, Admitted *int
-	// Message is of the refusal of the first that isn't.
+	// Message is the expected message of the first refused pod.
 	Message `yaml:",inline"`
 }
 

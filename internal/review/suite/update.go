@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/internal/review/input"
 )
 
-// place is where an expected object stands in its file.
-type place struct {
+// position is the position of an expected object in its file.
+type position struct {
 	node *yaml.Node
 	// within are the folders that the suite may read.
 	within input.Folders
@@ -26,17 +26,18 @@ type place struct {
 // An Update is the result of a case with an expected object.
 type Update struct {
 	Case *Case
-	// Object is the object, without what differs from one time to the next.
+	// Object is the object without the fields that differ each time.
 	Object map[string]any
 }
 
-// Rewrite makes files expect what became of cases, and returns how many expectations it wrote. An
-// expectation has the fields that it had, with their order and comments, but for those that the
-// object doesn't have; one that was empty has all of the object's. Where several rows of a table
-// have an expectation from their case, the first decides. Nothing else in a file changes.
+// Rewrite writes the results of cases to the suites' files as their expected objects, and returns how
+// many it wrote. An expected object keeps its fields, with their order and comments, except for
+// fields that the result doesn't have. An empty one gets all fields of the result. If several rows of
+// a table inherit an expected object from their case, the first row decides. Nothing else in a file
+// changes.
 func Rewrite(updates []Update) (int, error) {
 	byFile := map[string][]Update{}
-	taken := map[*place]bool{}
+	taken := map[*position]bool{}
 	for _, u := range updates {
 		if at := u.Case.Expect.at; at != nil && !taken[at] {
 			taken[at] = true
@@ -64,16 +65,16 @@ func rewriteFile(path string, updates []Update) error {
 	if err != nil {
 		return err
 	}
-	after, err := rewritten(path, data, updates)
+	after, err := rewrite(path, data, updates)
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(path, after, info.Mode().Perm())
 }
 
-// rewritten is a file with its expectations as they are to be.
-func rewritten(path string, data []byte, updates []Update) ([]byte, error) {
-	// From the end, so that what is before stays where it is.
+// rewrite returns the data of a file with updated expected objects.
+func rewrite(path string, data []byte, updates []Update) ([]byte, error) {
+	// From the end, so that the positions before it stay valid.
 	slices.SortFunc(updates, func(a, b Update) int {
 		x, y := a.Case.Expect.at.node, b.Case.Expect.at.node
 		return cmp.Or(y.Line-x.Line, y.Column-x.Column)
@@ -89,13 +90,13 @@ func rewritten(path string, data []byte, updates []Update) ([]byte, error) {
 		}
 	}
 	if _, errs := parse(path, []byte(text), updates[0].Case.Expect.at.within); errs != nil {
-		return nil, fmt.Errorf("%s: its expected objects can't be updated: it would be broken: %w", path,
+		return nil, fmt.Errorf("%s: its expected objects can't be updated: the file would no longer be valid: %w", path,
 			errors.Join(errs...))
 	}
 	return []byte(text), nil
 }
 
-// splice replaces a mapping in a text.
+// splice returns a text in which a mapping is updated.
 func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string, error) {
 	begin, err := offset(text, n.Line, n.Column)
 	if err != nil {
@@ -105,11 +106,11 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 	if n.Style&yaml.FlowStyle == 0 {
 		end := blockEnd(text, begin, n.Column-1)
 		old := strings.ReplaceAll(indent+text[begin:end], "\n"+indent, "\n")[len(indent):]
-		block, err := reencoded(old, got, compact, false)
+		block, err := reencode(old, got, compact, false)
 		if err != nil {
 			return "", err
 		}
-		return text[:begin] + strings.TrimPrefix(indented(block, indent), indent) + text[end:], nil
+		return text[:begin] + strings.TrimPrefix(indentLines(block, indent), indent) + text[end:], nil
 	}
 	end, err := flowEnd(text, begin)
 	if err != nil {
@@ -117,15 +118,15 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 	}
 	line := text[strings.LastIndexByte(text[:begin], '\n')+1 : begin]
 	if key := blockKey.FindStringIndex(line); len(n.Content) == 0 && key != nil {
-		block, err := reencoded("{}", got, compact, false)
+		block, err := reencode("{}", got, compact, false)
 		if err != nil {
 			return "", err
 		}
 		indent := strings.Repeat(" ", strings.LastIndex(line, "object")+2)
-		block = strings.TrimSuffix(indented(block, indent), "\n")
+		block = strings.TrimSuffix(indentLines(block, indent), "\n")
 		return strings.TrimRight(text[:begin], " ") + "\n" + block + text[end:], nil
 	}
-	flow, err := reencoded(text[begin:end], got, compact, true)
+	flow, err := reencode(text[begin:end], got, compact, true)
 	if err != nil {
 		return "", err
 	}
@@ -135,8 +136,8 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 // blockKey matches the text before an object in a mapping of many lines.
 var blockKey = regexp.MustCompile(`^[ ]*(- +)*object: +$`)
 
-// reencoded is a mapping as it is to be.
-func reencoded(old string, got map[string]any, compact, flow bool) (string, error) {
+// reencode returns a mapping in YAML with the values of got.
+func reencode(old string, got map[string]any, compact, flow bool) (string, error) {
 	var document yaml.Node
 	if err := yaml.Unmarshal([]byte(old), &document); err != nil {
 		return "", err
@@ -164,7 +165,7 @@ func reencoded(old string, got map[string]any, compact, flow bool) (string, erro
 	return out.String(), nil
 }
 
-// renew gives a node a value, and leaves the text that has that value already.
+// renew gives a node a value. The text of nodes that have their value already stays.
 func renew(n *yaml.Node, got any) error {
 	switch got := got.(type) {
 	case map[string]any:
@@ -203,7 +204,7 @@ func renew(n *yaml.Node, got any) error {
 	return nil
 }
 
-// renewFields gives the fields of a mapping their values, and takes away those that there aren't.
+// renewFields gives the fields of a mapping their values, and removes fields that got doesn't have.
 func renewFields(n *yaml.Node, got map[string]any) error {
 	var content []*yaml.Node
 	for i := 0; i+1 < len(n.Content); i += 2 {
@@ -223,7 +224,7 @@ func renewFields(n *yaml.Node, got map[string]any) error {
 	return nil
 }
 
-// offset is where a line and column, from 1, are.
+// offset returns the offset of a line and column, which count from 1.
 func offset(text string, line, column int) (int, error) {
 	at := 0
 	for range line - 1 {
@@ -243,7 +244,8 @@ func offset(text string, line, column int) (int, error) {
 	return at, nil
 }
 
-// blockEnd is behind the last line of a block that begins at an offset, and is indented so.
+// blockEnd returns the offset behind the last line of a block that begins at an offset and has an
+// indentation.
 func blockEnd(text string, begin, indent int) int {
 	end := begin
 	for at := begin; at < len(text); {
@@ -264,7 +266,7 @@ func blockEnd(text string, begin, indent int) int {
 	return end
 }
 
-// flowEnd is behind the bracket that closes the one at an offset.
+// flowEnd returns the offset behind the bracket that closes the one at an offset.
 func flowEnd(text string, begin int) (int, error) {
 	depth, quote := 0, byte(0)
 	for i := begin; i < len(text); i++ {
@@ -296,8 +298,8 @@ func flowEnd(text string, begin int) (int, error) {
 	return 0, errors.New("it has no end")
 }
 
-// indented is a text with every line indented.
-func indented(text, by string) string {
+// indentLines returns a text with every line indented.
+func indentLines(text, by string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		if strings.TrimSpace(line) != "" {
@@ -308,10 +310,11 @@ func indented(text, by string) string {
 	return b.String()
 }
 
-var listBelow = regexp.MustCompile(`(?m)^( *)(?:- )?[^\s#-][^\n]*:\n( *)- `)
+// listLine matches a field with a list in the lines below it.
+var listLine = regexp.MustCompile(`(?m)^( *)(?:- )?[^\s#-][^\n]*:\n( *)- `)
 
 // compactLists reports whether lists in a file are indented like the fields that have them.
 func compactLists(text string) bool {
-	match := listBelow.FindStringSubmatch(text)
+	match := listLine.FindStringSubmatch(text)
 	return match == nil || len(match[1]) == len(match[2])
 }

@@ -20,36 +20,36 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Allowed says what the flags of suites may do besides choosing what decides. A suite may come from
-// anybody, for example from a pull request.
+// Allowed says what the flags of suites may do besides choosing and configuring plugins. A suite may
+// come from anybody, for example from a pull request.
 type Allowed struct {
-	// Calls says that they may have webhooks and other backends called.
+	// Calls allows flags by which webhooks and other backends are called.
 	Calls bool
-	// Exec says that they may name kubeconfigs that run programs.
+	// Exec allows kubeconfigs that run programs.
 	Exec bool
 }
 
-// dataFlags are the flags that a suite may set whatever is allowed: they name no file and nothing
-// that is called. Those with files or calls are in confine. Others a suite may not set.
+// dataFlags are the flags that any suite may set: they name no file and cause no calls. checkFlags
+// handles flags with files or calls. A suite may set no other flags.
 var dataFlags = []string{"admission-control", "allow-incomplete", "authorize", "default-not-ready-toleration-seconds",
 	"default-unreachable-toleration-seconds", "disable-admission-plugins", "enable-admission-plugins", "no-pods",
 	"runtime-config", "service-account-issuer", "service-cluster-ip-range"}
 
-// A confinement holds the flags of a suite within what a suite may do.
+// A confinement checks that the flags of a suite do no more than a suite may.
 type confinement struct {
 	Allowed
-	own    []suite.Flag
-	within input.Folders
-	// before are the values of the flags without the suite's own.
-	before map[string]string
+	ownFlags []suite.Flag
+	within   input.Folders
+	// valuesBefore has the values of the flags without the suite's own, by the flags' names.
+	valuesBefore map[string]string
 }
 
-// confine fails if the suite has set a flag to what it may not.
-func (c *confinement) confine(fs *pflag.FlagSet) error {
+// checkFlags returns an error for each flag that the suite has set to a value that it may not.
+func (c *confinement) checkFlags(fs *pflag.FlagSet) error {
 	var errs []error
 	fs.VisitAll(func(flag *pflag.Flag) {
 		value := flag.Value.String()
-		if value == c.before[flag.Name] || value == flag.DefValue {
+		if value == c.valuesBefore[flag.Name] || value == flag.DefValue {
 			return
 		}
 		var err error
@@ -58,28 +58,28 @@ func (c *confinement) confine(fs *pflag.FlagSet) error {
 		case flag.Name == "webhooks" && value != string(plugin.WebhooksAsked):
 		case flag.Name == "webhooks", flag.Name == "webhook":
 			if !c.Calls {
-				err = errors.New("a suite's flags can't have anything called, unless gatehouse test is given " +
-					"--allow-calls or the flag itself")
+				err = errors.New("a suite's flags may not cause calls: give --allow-calls, or this flag, to gatehouse test")
 			}
 		case flag.Name == "like":
 			_, err = c.read(value)
 		case flag.Name == "admission-control-config-file":
-			err = c.configuration(value)
+			err = c.checkConfiguration(value)
 		default:
-			err = errors.New("no flag of suites: give it to gatehouse test")
+			err = errors.New("a suite may not set this flag: give it to gatehouse test")
 		}
 		if err != nil {
-			errs = append(errs, c.wrong(flag.Name, value, err))
+			errs = append(errs, c.flagError(flag.Name, value, err))
 		}
 	})
 	return errors.Join(errs...)
 }
 
-// wrong is an error of a flag, with where the suite sets it: by itself, or by what it is like.
-func (c *confinement) wrong(name, value string, err error) error {
+// flagError returns an error about a flag, with the line that sets it: the flag's own, or that of
+// --like.
+func (c *confinement) flagError(name, value string, err error) error {
 	for _, by := range []string{name, "like"} {
-		for _, flag := range c.own {
-			if nameOf(flag.Text) == by {
+		for _, flag := range c.ownFlags {
+			if flagName(flag.Text) == by {
 				return &input.Error{Source: flag.Source, Err: fmt.Errorf("spec.flags: --%s=%s: %w", name, value, err)}
 			}
 		}
@@ -87,8 +87,8 @@ func (c *confinement) wrong(name, value string, err error) error {
 	return fmt.Errorf("spec.flags: --%s=%s: %w", name, value, err)
 }
 
-// nameOf is the name of a flag that is typed.
-func nameOf(flag string) string {
+// flagName returns the name of a flag as it is typed.
+func flagName(flag string) string {
 	name, _, _ := strings.Cut(strings.TrimLeft(flag, "-"), "=")
 	return strings.ReplaceAll(name, "_", "-")
 }
@@ -100,7 +100,7 @@ const maxFile = 16 << 20
 func (c *confinement) read(path string) ([]byte, error) {
 	info, err := c.within.Stat(path)
 	if err == nil && !info.Mode().IsRegular() {
-		err = errors.New("it is no regular file")
+		err = errors.New("it is not a regular file")
 	}
 	if err != nil {
 		return nil, fileError(path, err)
@@ -120,21 +120,21 @@ func (c *confinement) read(path string) ([]byte, error) {
 	return data, nil
 }
 
-// fileError is an error of a file, with what to do about one that is outside.
+// fileError returns an error about a file, with a remedy if the file is outside of the suite's folders.
 func fileError(path string, err error) error {
 	if of := (*fs.PathError)(nil); errors.As(err, &of) {
 		err = of.Err
 	}
 	if errors.Is(err, input.ErrOutside) {
-		return fmt.Errorf("%s: %w: have it in the suite's folder, or give the flag to gatehouse test", path, err)
+		return fmt.Errorf("%s: %w: move it to the suite's folder, or give the flag to gatehouse test", path, err)
 	}
 	return fmt.Errorf("%s: %w", path, err)
 }
 
-// configuration looks at an admission configuration and at all files that it names, before anything
+// checkConfiguration checks an admission configuration and all files that it names, before anything
 // else reads them.
-func (c *confinement) configuration(path string) error {
-	document, err := c.document(path)
+func (c *confinement) checkConfiguration(path string) error {
+	document, err := c.readDocument(path)
 	if err != nil {
 		return err
 	}
@@ -151,8 +151,8 @@ func (c *confinement) configuration(path string) error {
 	for _, plugin := range content.Plugins {
 		dir, document := filepath.Dir(path), []byte(plugin.Configuration)
 		if plugin.Path != "" {
-			named := from(dir, plugin.Path)
-			if document, err = c.document(named); err != nil {
+			named := resolvePath(dir, plugin.Path)
+			if document, err = c.readDocument(named); err != nil {
 				return fmt.Errorf("%s: the configuration of %s: %w", path, plugin.Name, err)
 			}
 			dir = filepath.Dir(named)
@@ -161,15 +161,15 @@ func (c *confinement) configuration(path string) error {
 		if json.Unmarshal(document, &fields) != nil {
 			continue
 		}
-		if err := c.fields(dir, fields); err != nil {
+		if err := c.checkFields(dir, fields); err != nil {
 			return fmt.Errorf("%s: the configuration of %s: %w", path, plugin.Name, err)
 		}
 	}
 	return nil
 }
 
-// document is a configuration in JSON, as the server reads it.
-func (c *confinement) document(path string) ([]byte, error) {
+// readDocument reads a configuration and converts it to JSON, as the server does.
+func (c *confinement) readDocument(path string) ([]byte, error) {
 	data, err := c.read(path)
 	if err != nil || json.Valid(data) {
 		return data, err
@@ -181,14 +181,14 @@ func (c *confinement) document(path string) ([]byte, error) {
 	return document, nil
 }
 
-// fields looks at the files that a plugin's configuration names. By their names fields say that
-// they do; a test holds all plugins to that.
-func (c *confinement) fields(dir string, value any) error {
+// checkFields checks the files that a plugin's configuration names. It recognizes such fields by their
+// names. A test checks that all plugins name them so.
+func (c *confinement) checkFields(dir string, value any) error {
 	var errs []error
 	switch value := value.(type) {
 	case []any:
 		for _, item := range value {
-			errs = append(errs, c.fields(dir, item))
+			errs = append(errs, c.checkFields(dir, item))
 		}
 	case map[string]any:
 		for key, field := range value {
@@ -196,14 +196,14 @@ func (c *confinement) fields(dir string, value any) error {
 			var err error
 			switch lower := strings.ToLower(key); {
 			case !isText:
-				err = c.fields(dir, field)
+				err = c.checkFields(dir, field)
 			case name == "":
 			case strings.HasSuffix(lower, "kubeconfigfile"):
-				err = c.kubeconfig(from(dir, name))
+				err = c.checkKubeconfig(resolvePath(dir, name))
 			case strings.HasSuffix(lower, "file"), strings.HasSuffix(lower, "path"):
-				_, err = c.read(from(dir, name))
+				_, err = c.read(resolvePath(dir, name))
 			case strings.HasSuffix(lower, "dir"), strings.HasSuffix(lower, "directory"):
-				err = c.folder(from(dir, name))
+				err = c.checkFolder(resolvePath(dir, name))
 			}
 			if err != nil && isText {
 				err = fmt.Errorf("%s: %w", key, err)
@@ -214,8 +214,8 @@ func (c *confinement) fields(dir string, value any) error {
 	return errors.Join(errs...)
 }
 
-// folder looks at a folder whose files are read.
-func (c *confinement) folder(path string) error {
+// checkFolder checks a folder whose files are read.
+func (c *confinement) checkFolder(path string) error {
 	dir, err := c.within.Open(path)
 	if err != nil {
 		return fileError(path, err)
@@ -234,8 +234,8 @@ func (c *confinement) folder(path string) error {
 	return nil
 }
 
-// kubeconfig looks at a kubeconfig: at the files that it names, and at what it runs.
-func (c *confinement) kubeconfig(path string) error {
+// checkKubeconfig checks a kubeconfig, the files that it names, and that it runs no program.
+func (c *confinement) checkKubeconfig(path string) error {
 	data, err := c.read(path)
 	if err != nil {
 		return err
@@ -251,24 +251,23 @@ func (c *confinement) kubeconfig(path string) error {
 	for name, user := range config.AuthInfos {
 		named = append(named, user.ClientCertificate, user.ClientKey, user.TokenFile)
 		if (user.Exec != nil || user.AuthProvider != nil) && !c.Exec {
-			return fmt.Errorf("%s: user %q: exec and auth-provider run programs, and a suite can't have any "+
-				"run, unless "+
-				"gatehouse test is given --allow-exec", path, name)
+			return fmt.Errorf("%s: user %q: exec and auth-provider run programs, which a suite may not: give "+
+				"--allow-exec to gatehouse test", path, name)
 		}
 	}
 	for _, file := range named {
 		if file == "" {
 			continue
 		}
-		if _, err := c.read(from(filepath.Dir(path), file)); err != nil {
+		if _, err := c.read(resolvePath(filepath.Dir(path), file)); err != nil {
 			return fmt.Errorf("%s: %w", path, err)
 		}
 	}
 	return nil
 }
 
-// from is a path as a file in a folder means it.
-func from(dir, path string) string {
+// resolvePath returns a path that is relative to a folder.
+func resolvePath(dir, path string) string {
 	if filepath.IsAbs(path) {
 		return path
 	}

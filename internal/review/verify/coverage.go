@@ -18,20 +18,19 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Coverage says how often cases have touched one thing in the state of suites, or in the files of
-// plugins.
+// Coverage counts how often cases have touched one thing: a policy, validation, webhook rule or
+// LimitRange in the state of suites, or in the files of plugins.
 type Coverage struct {
 	Source    input.Source `json:"source"`
 	Kind      string       `json:"kind"`
 	Namespace string       `json:"namespace,omitempty"`
 	Name      string       `json:"name"`
-	// Part is one of its validations or of a webhook's rules, as validations[0]; empty for the
-	// whole.
+	// Part is one of its validations or webhook rules, such as validations[0]; empty for the whole.
 	Part string `json:"part,omitempty"`
 	// Text is the text of the part.
 	Text string `json:"text,omitempty"`
-	// Cases is the number of cases that asked it. Hits is the number that touched it: of a
-	// validation those that violated it, otherwise the same.
+	// Cases is the number of cases that asked it. Hits is the number of cases that touched it: for a
+	// validation the cases that violated it, otherwise the same as Cases.
 	Cases int `json:"cases"`
 	Hits  int `json:"hits"`
 }
@@ -39,29 +38,29 @@ type Coverage struct {
 // Covered reports whether a case has touched it.
 func (c *Coverage) Covered() bool { return c.Hits > 0 }
 
-// observed is a call of a case's requests.
-type observed struct {
+// observedCall is a call that was made for a case's requests.
+type observedCall struct {
 	plugin.Call
 	plugin, namespace string
 	target            matching.Target
 }
 
-// observer takes down what is called while a case is judged, its pods included.
+// observer records the calls that are made while a case is judged, including those for its pods.
 type observer struct {
-	mu    sync.Mutex
-	on    bool
-	calls []observed
+	mu        sync.Mutex
+	recording bool
+	calls     []observedCall
 }
 
 func (o *observer) observe() plugin.Observer {
 	take := func(step plugin.Step, calls []plugin.Call) {
 		o.mu.Lock()
 		defer o.mu.Unlock()
-		if !o.on {
+		if !o.recording {
 			return
 		}
 		for _, call := range calls {
-			o.calls = append(o.calls, observed{call, step.Plugin, step.Attributes.GetNamespace(),
+			o.calls = append(o.calls, observedCall{call, step.Plugin, step.Attributes.GetNamespace(),
 				matching.TargetOf(step.Attributes)})
 		}
 	}
@@ -76,26 +75,26 @@ func (o *observer) observe() plugin.Observer {
 func (o *observer) begin() {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.on, o.calls = true, nil
+	o.recording, o.calls = true, nil
 }
 
-func (o *observer) end() []observed {
+func (o *observer) end() []observedCall {
 	o.mu.Lock()
 	defer o.mu.Unlock()
-	o.on = false
+	o.recording = false
 	return o.calls
 }
 
-// covering counts the coverage of a suite's state.
-type covering struct {
+// coverageCounter counts the coverage of a suite's state.
+type coverageCounter struct {
 	all   []*Coverage
 	rules map[*Coverage]*admissionregistrationv1.RuleWithOperations
-	// hooks are the names of the webhooks that rules are of.
+	// hooks has the names of the webhooks of rules.
 	hooks map[*Coverage]string
 }
 
-func newCovering(s *suite.Suite) *covering {
-	c := &covering{rules: map[*Coverage]*admissionregistrationv1.RuleWithOperations{}, hooks: map[*Coverage]string{}}
+func newCoverageCounter(s *suite.Suite) *coverageCounter {
+	c := &coverageCounter{rules: map[*Coverage]*admissionregistrationv1.RuleWithOperations{}, hooks: map[*Coverage]string{}}
 	c.include(s.State)
 	for i := range s.Cases {
 		c.include(s.Cases[i].State)
@@ -103,8 +102,8 @@ func newCovering(s *suite.Suite) *covering {
 	return c
 }
 
-// include adds what there is to cover among objects, once.
-func (c *covering) include(documents []input.Document) {
+// include adds the things to cover among objects, each once.
+func (c *coverageCounter) include(documents []input.Document) {
 	for _, d := range documents {
 		o := d.Object
 		thing := Coverage{Source: d.Source, Kind: o.GetKind(), Namespace: o.GetNamespace(), Name: o.GetName()}
@@ -139,7 +138,7 @@ func (c *covering) include(documents []input.Document) {
 }
 
 // includeRules adds the rules of webhooks.
-func (c *covering) includeRules(o *unstructured.Unstructured, thing Coverage) {
+func (c *coverageCounter) includeRules(o *unstructured.Unstructured, thing Coverage) {
 	webhooks, _, _ := unstructured.NestedSlice(o.Object, "webhooks")
 	for _, w := range webhooks {
 		// Both kinds have the same fields there.
@@ -159,8 +158,8 @@ func (c *covering) includeRules(o *unstructured.Unstructured, thing Coverage) {
 	}
 }
 
-// add counts what a case touched.
-func (c *covering) add(calls []observed) {
+// add counts the things that a case touched.
+func (c *coverageCounter) add(calls []observedCall) {
 	asked, hit := map[*Coverage]bool{}, map[*Coverage]bool{}
 	for i := range calls {
 		call := &calls[i]
@@ -169,7 +168,7 @@ func (c *covering) add(calls []observed) {
 			continue
 		}
 		for _, thing := range c.all {
-			if !c.is(thing, call) {
+			if !c.touches(thing, call) {
 				continue
 			}
 			asked[thing] = true
@@ -187,8 +186,8 @@ func (c *covering) add(calls []observed) {
 	}
 }
 
-// is reports whether a call is one of the thing.
-func (c *covering) is(thing *Coverage, call *observed) bool {
+// touches reports whether a call was made for a thing.
+func (c *coverageCounter) touches(thing *Coverage, call *observedCall) bool {
 	switch call.Kind {
 	case plugin.Policy:
 		return thing.Kind == call.plugin && thing.Name == call.Name
@@ -203,8 +202,9 @@ func (c *covering) is(thing *Coverage, call *observed) bool {
 	return false
 }
 
-// merge adds up what the suites have covered: the same thing of a file is in many.
-func merge(tasks []*task) []Coverage {
+// mergeCoverage adds up the coverage of the suites. Several suites may have the same file in their
+// state.
+func mergeCoverage(tasks []*task) []Coverage {
 	type key struct {
 		source           input.Source
 		kind, name, part string
@@ -212,7 +212,7 @@ func merge(tasks []*task) []Coverage {
 	all := []Coverage{}
 	at := map[key]int{}
 	for _, t := range tasks {
-		for _, c := range t.covering.all {
+		for _, c := range t.coverage.all {
 			k := key{c.Source, c.Kind, c.Namespace + "/" + c.Name, c.Part}
 			if i, ok := at[k]; ok {
 				all[i].Cases += c.Cases

@@ -114,14 +114,14 @@ func TestCovering(t *testing.T) {
 			Verdict: plugin.Skipped, Why: notAsked}}, ""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			c := newCovering(&suite.Suite{State: read(t, configured),
+			c := newCoverageCounter(&suite.Suite{State: read(t, configured),
 				Cases: []suite.Case{{State: read(t, configured)}}})
 			if len(c.all) != 9 {
 				t.Fatalf("there are %d things to cover", len(c.all))
 			}
-			var calls []observed
+			var calls []observedCall
 			for _, call := range test.calls {
-				calls = append(calls, observed{call, test.plugin, "default", createPod()})
+				calls = append(calls, observedCall{call, test.plugin, "default", createPod()})
 			}
 			c.add(calls)
 			var touched []string
@@ -145,12 +145,12 @@ func TestCovering(t *testing.T) {
 func TestMerge(t *testing.T) {
 	var tasks []*task
 	for range 2 {
-		c := newCovering(&suite.Suite{State: read(t, configured)})
-		c.add([]observed{{plugin.Call{Kind: plugin.LimitRange, Name: "l", Verdict: plugin.Refused}, "LimitRanger",
+		c := newCoverageCounter(&suite.Suite{State: read(t, configured)})
+		c.add([]observedCall{{plugin.Call{Kind: plugin.LimitRange, Name: "l", Verdict: plugin.Refused}, "LimitRanger",
 			"default", createPod()}})
-		tasks = append(tasks, &task{covering: c})
+		tasks = append(tasks, &task{coverage: c})
 	}
-	all := merge(tasks)
+	all := mergeCoverage(tasks)
 	if len(all) != 9 {
 		t.Errorf("there are %d", len(all))
 	}

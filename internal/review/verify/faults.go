@@ -9,9 +9,9 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// faults returns what went wrong in a decision, whatever its verdict: expressions that could not be
-// evaluated, missing params, webhooks that could not be asked. Webhooks that are deliberately taken
-// to be down are not among them.
+// faults returns the failed calls of a decision, whatever its verdict: expressions that could not be
+// evaluated, missing params, webhooks that could not be asked. Webhooks that are deliberately taken to
+// be down are not among them. A recorded decision has only the text of an error.
 func faults(d *v1alpha1.Decision) []string {
 	if d == nil {
 		return nil

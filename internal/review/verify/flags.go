@@ -12,15 +12,15 @@ import (
 	"gatehouse.dev/review"
 )
 
-// globalFlags are flags that the process has, once they are applied, and no server's configuration.
-// processFlags hold for all servers of a process.
+// globalFlags are flags that change the process, and no server's configuration. processFlags are all
+// flags that hold for all servers of a process.
 var (
 	globalFlags  = []string{"feature-gates", "emulated-version"}
 	processFlags = append([]string{"allow-privileged"}, globalFlags...)
 )
 
-// reviewOptions returns the options that flags say: the flags of all suites, and then a suite's own
-// flags, which set no more than a suite may.
+// reviewOptions returns the options that the flags of all suites set, and then a suite's own. It
+// returns an error if the latter do more than a suite may.
 func reviewOptions(plugins []plugin.Descriptor, all []string, allowed Allowed, s *suite.Suite) (*review.Options,
 	error) {
 	flags, set, err := parseFlags(plugins, all)
@@ -28,8 +28,8 @@ func reviewOptions(plugins []plugin.Descriptor, all []string, allowed Allowed, s
 		err = flags.ApplyLike(set)
 	}
 	if err == nil && len(s.Flags) > 0 {
-		c := &confinement{Allowed: allowed, own: s.Flags, within: s.Within, before: map[string]string{}}
-		set.VisitAll(func(flag *pflag.Flag) { c.before[flag.Name] = flag.Value.String() })
+		c := &confinement{Allowed: allowed, ownFlags: s.Flags, within: s.Within, valuesBefore: map[string]string{}}
+		set.VisitAll(func(flag *pflag.Flag) { c.valuesBefore[flag.Name] = flag.Value.String() })
 		flags, err = c.parse(plugins, all)
 	}
 	if err != nil {
@@ -42,8 +42,8 @@ func reviewOptions(plugins []plugin.Descriptor, all []string, allowed Allowed, s
 // parse parses the flags of all suites and the suite's own.
 func (c *confinement) parse(plugins []plugin.Descriptor, all []string) (*review.Flags, error) {
 	texts := slices.Clone(all)
-	for _, flag := range c.own {
-		if name := nameOf(flag.Text); slices.Contains(processFlags, name) {
+	for _, flag := range c.ownFlags {
+		if name := flagName(flag.Text); slices.Contains(processFlags, name) {
 			return nil, fmt.Errorf("spec.flags: --%s holds for the whole process: it is a flag of gatehouse "+
 				"test itself",
 				name)
@@ -54,17 +54,17 @@ func (c *confinement) parse(plugins []plugin.Descriptor, all []string) (*review.
 	if err != nil {
 		return nil, fmt.Errorf("spec.flags: %w", err)
 	}
-	// The file of --like is looked at before it is read, and what it sets afterwards.
-	if err := c.confine(set); err != nil {
+	// The file of --like is checked before it is read, and the flags that it sets afterwards.
+	if err := c.checkFlags(set); err != nil {
 		return nil, err
 	}
 	if err := flags.ApplyLike(set); err != nil {
 		return nil, fmt.Errorf("spec.flags: %w", err)
 	}
-	return flags, c.confine(set)
+	return flags, c.checkFlags(set)
 }
 
-// parseFlags parses flags, but not what --like names.
+// parseFlags parses flags. It doesn't read the file of --like.
 func parseFlags(plugins []plugin.Descriptor, texts []string) (*review.Flags, *pflag.FlagSet, error) {
 	f := review.NewFlags(plugins)
 	var groups cliflag.NamedFlagSets
@@ -87,8 +87,8 @@ func parseFlags(plugins []plugin.Descriptor, texts []string) (*review.Flags, *pf
 	return f, fs, nil
 }
 
-// Given returns the flags of groups that a command line sets, for Options.Flags. Feature gates are
-// not among them: the process has them.
+// Given returns the flags of groups that a command line sets, for Options.Flags. Feature gates are not
+// among them: they hold for the process.
 func Given(fs *pflag.FlagSet, groups *cliflag.NamedFlagSets) []string {
 	var given []string
 	for _, name := range groups.Order {

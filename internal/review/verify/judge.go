@@ -16,8 +16,9 @@ import (
 	"gatehouse.dev/review"
 )
 
-// try judges a case and compares. It returns the mark, nil where the server is used up.
-func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *review.Mark {
+// judgeCase judges a case and compares the result with the expected one. It returns the mark, or nil
+// if the case needs a new server after it.
+func (w *worker) judgeCase(t *task, c *suite.Case, out *Case, mark *review.Mark) *review.Mark {
 	begin := time.Now()
 	result, err := w.ask(t, c)
 	out.Result = result
@@ -28,7 +29,7 @@ func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *revi
 	if err == nil {
 		err = undone
 	}
-	if err == nil && left != nil && w.Update && len(out.Differences) > 0 && len(objectOnly(out.Differences)) == 0 {
+	if err == nil && left != nil && w.Update && len(out.Differences) > 0 && len(outsideObject(out.Differences)) == 0 {
 		// Values that differ each time can't be expected.
 		var again *review.Result
 		if again, err = w.ask(t, c); err == nil {
@@ -53,8 +54,8 @@ func (w *worker) try(t *task, c *suite.Case, out *Case, mark *review.Mark) *revi
 // objectField begins the names of fields of the stored object.
 const objectField = "object"
 
-// objectOnly returns the differences that aren't in the stored object.
-func objectOnly(all []suite.Difference) []suite.Difference {
+// outsideObject returns the differences that aren't in the stored object.
+func outsideObject(all []suite.Difference) []suite.Difference {
 	return slices.DeleteFunc(slices.Clone(all), func(d suite.Difference) bool {
 		return d.Field == objectField || strings.HasPrefix(d.Field, objectField+".")
 	})
@@ -75,33 +76,33 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 				r.Message)
 		}
 	}
-	if t.covering != nil {
-		w.seen.begin()
+	if t.coverage != nil {
+		w.observer.begin()
 	}
-	reviewer := w.reviewer.With(who(c.As), review.Operation(c.Operation)).WithSubresource(c.Subresource)
+	reviewer := w.reviewer.With(userOf(c.As), review.Operation(c.Operation)).WithSubresource(c.Subresource)
 	done, err := reviewer.Review(w.ctx, []input.Document{{Source: c.Source, Object: c.Object}}, nil)
-	if t.covering != nil {
-		t.covering.add(w.seen.end())
+	if t.coverage != nil {
+		t.coverage.add(w.observer.end())
 	}
 	if err != nil {
 		return nil, err
 	}
 	result := &done.Results[0]
 	if result.Verdict == v1alpha1.Failed && c.Expect.Error != "" && len(faults(result.Decision)) > 0 {
-		result.Verdict = v1alpha1.Refused // by what the case says can't be asked
+		result.Verdict = v1alpha1.Refused // the case expects the error
 	}
 	if result.Verdict == v1alpha1.Failed {
 		return result, fmt.Errorf("%s", result.Message)
 	}
 	if len(result.UnknownFields) > 0 && c.Expect.Message.Text == "" && c.Expect.Message.Matches == nil {
-		// A misspelt field is no refusal that a case could be about, unless it says so.
+		// A case isn't about the refusal of a misspelt field, unless it expects the message.
 		return result, fmt.Errorf("object: %s", result.Message)
 	}
 	return result, nil
 }
 
-// who writes an object, nil for an administrator.
-func who(u *suite.User) user.Info {
+// userOf returns the user of a case, or nil for an administrator.
+func userOf(u *suite.User) user.Info {
 	switch {
 	case u == nil:
 		return nil
@@ -115,7 +116,7 @@ func who(u *suite.User) user.Info {
 // differences returns the differences between the result of a case and the expected one.
 func differences(e *suite.Expect, r *review.Result) []suite.Difference {
 	if string(r.Verdict) != e.Verdict {
-		return []suite.Difference{{Field: "verdict", Expected: e.Verdict, Got: verdict(r)}}
+		return []suite.Difference{{Field: "verdict", Expected: e.Verdict, Got: describeVerdict(r)}}
 	}
 	all := messageDifferences("", &e.Message, r.Decision, r.Message)
 	if e.Object != nil {
@@ -131,7 +132,7 @@ func differences(e *suite.Expect, r *review.Result) []suite.Difference {
 		all = append(all, suite.Difference{Field: "warnings", Expected: e.Warnings, Got: orNone(r.Warnings)})
 	}
 	if e.Webhooks != nil {
-		want, got := slices.Sorted(slices.Values(e.Webhooks)), asked(r.Decision)
+		want, got := slices.Sorted(slices.Values(e.Webhooks)), webhooksAsked(r.Decision)
 		if !slices.Equal(want, got) {
 			all = append(all, suite.Difference{Field: "webhooks", Expected: orNone(want), Got: orNone(got)})
 		}
@@ -156,8 +157,8 @@ func orNone(list []string) []string {
 	return list
 }
 
-// verdict returns an object's verdict, in words.
-func verdict(r *review.Result) string {
+// describeVerdict returns an object's verdict, in words.
+func describeVerdict(r *review.Result) string {
 	text := string(r.Verdict)
 	if by := refuser(r.Decision); by != "" {
 		text += " by " + by
@@ -215,8 +216,8 @@ func podDifferences(want *suite.Pods, r *review.Result) []suite.Difference {
 	return append(all, messageDifferences("pods.", &want.Message, got.Decision, got.Message)...)
 }
 
-// refuser is the plugin that refused, with a slash and the policy, webhook, quota or LimitRange by
-// which it did so; empty for none.
+// refuser returns the plugin that refused, with a slash and the policy, webhook, quota or LimitRange
+// by which it did, or "" if none refused.
 func refuser(d *v1alpha1.Decision) string {
 	if d == nil || d.By == "" {
 		return ""
@@ -235,8 +236,8 @@ func refuser(d *v1alpha1.Decision) string {
 	return d.By
 }
 
-// asked returns the webhooks that a cluster would ask, or that were asked, sorted by name.
-func asked(d *v1alpha1.Decision) []string {
+// webhooksAsked returns the webhooks that a cluster would ask, or that were asked, sorted by name.
+func webhooksAsked(d *v1alpha1.Decision) []string {
 	var all []string
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls {

@@ -6,11 +6,11 @@ import (
 	"strings"
 )
 
-// A Pattern says which cases to judge, as go test's -run does: expressions between slashes, each of
-// which must match a part of the name: the suite's, the case's, the row's.
+// A Pattern selects cases by name, as go test's -run does. It has regular expressions between slashes.
+// Each must match a part of the name: the suite's, the case's, the row's.
 type Pattern struct{ parts []*regexp.Regexp }
 
-// NewPattern reads a pattern.
+// NewPattern parses a pattern.
 func NewPattern(text string) (*Pattern, error) {
 	p := &Pattern{}
 	for _, part := range splitOutside(text) {

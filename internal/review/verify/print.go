@@ -38,7 +38,7 @@ func (r *Report) Write(w io.Writer, format string) error {
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
 
-// text is a line for each suite, with the cases before it that didn't pass.
+// text returns a line for each suite, after the cases of the suite that didn't pass.
 func (r *Report) text() string {
 	var b strings.Builder
 	name, file := 0, 0
@@ -46,7 +46,7 @@ func (r *Report) text() string {
 		name, file = max(name, len(terminal.Line(r.Suites[i].Name))), max(file,
 			len(terminal.Line(r.Suites[i].Source.File)))
 	}
-	warned := map[string]bool{} // what several suites have in their state is told once
+	warned := map[string]bool{} // several suites may have the same policy
 	for i := range r.Suites {
 		s := &r.Suites[i]
 		for _, warning := range s.Warnings {
@@ -100,13 +100,13 @@ func (c *Case) Details() string {
 	}
 	var b strings.Builder
 	for _, d := range c.Differences {
-		fmt.Fprintf(&b, "    %s\n      expected  %s\n      got       %s\n", d.Field, shown(d.Expected), shown(d.Got))
+		fmt.Fprintf(&b, "    %s\n      expected  %s\n      got       %s\n", d.Field, show(d.Expected), show(d.Got))
 	}
 	return b.String()
 }
 
-// shown is a value as people read it.
-func shown(value any) string {
+// show formats a value for people.
+func show(value any) string {
 	if s, ok := value.(string); ok && s != "" && strings.Trim(s, " ") == s {
 		s = strings.TrimRight(s, "\n")
 		return strings.ReplaceAll(s, "\n", "\n                ")
@@ -118,7 +118,7 @@ func shown(value any) string {
 	return string(encoded)
 }
 
-// coverage lists what no case has touched.
+// coverage prints the things that no case has touched.
 func (r *Report) coverage(b *strings.Builder) {
 	kinds := []string{"policies", "validations", "webhook rules", "LimitRanges"}
 	covered, all := make([]int, len(kinds)), make([]int, len(kinds))
@@ -155,7 +155,7 @@ func (r *Report) coverage(b *strings.Builder) {
 	}
 }
 
-// String says what no case has touched, and where it stands.
+// String returns the thing's source and name, and how it wasn't touched.
 func (c *Coverage) String() string {
 	name := c.Name
 	if c.Namespace != "" {
@@ -209,7 +209,7 @@ func summary(differences []suite.Difference) string {
 	return "differs in " + strings.Join(fields, ", ")
 }
 
-// outcomeWord begins the lines of a case.
+// outcomeWord returns the word that begins the lines of a case.
 func outcomeWord(o Outcome) string {
 	if o == Failed {
 		return "FAIL"

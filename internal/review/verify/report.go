@@ -17,8 +17,8 @@ type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Suites     []Suite `json:"suites"`
-	// Coverage says what cases have touched of the suites' state, and of the files of plugins; nil
-	// if it wasn't asked for.
+	// Coverage has the things to cover in the suites' state and in the files of plugins; nil if
+	// Options.Coverage wasn't set.
 	Coverage []Coverage `json:"coverage,omitempty"`
 	Summary  Summary    `json:"summary"`
 }
@@ -39,7 +39,7 @@ type Suite struct {
 	Name   string       `json:"name"`
 	// Seconds is the time its cases took, without the start of the server.
 	Seconds float64 `json:"seconds"`
-	// Error is why none of it could be judged.
+	// Error is the reason why none of it could be judged.
 	Error string `json:"error,omitempty"`
 	// Warnings name likely mistakes in the policies of its state: fields that no object has.
 	Warnings []string `json:"warnings,omitempty"`
@@ -63,14 +63,14 @@ type Case struct {
 	Outcome Outcome      `json:"outcome"`
 	// Differences are the differences from the expected result.
 	Differences []suite.Difference `json:"differences,omitempty"`
-	// Error is why it could not be judged.
+	// Error is the reason why it could not be judged.
 	Error   string  `json:"error,omitempty"`
 	Seconds float64 `json:"seconds"`
-	// Result is the review's, nil where there is none.
+	// Result is the result of the review; nil if there is none.
 	Result *review.Result `json:"result,omitempty"`
 }
 
-// ExitCode is 0 where all passed, 1 where a case failed, 2 where one could not be judged.
+// ExitCode returns 0 if all cases passed, 1 if a case failed, 2 if a case could not be judged.
 func (r *Report) ExitCode() int {
 	switch {
 	case r.Summary.Errors > 0:
@@ -81,7 +81,7 @@ func (r *Report) ExitCode() int {
 	return review.ExitAdmitted
 }
 
-// summarize counts. A suite that could not be judged is an error for each of its cases.
+// summarize counts the outcomes. In a suite that could not be judged each case counts as an error.
 func (r *Report) summarize() {
 	for i := range r.Suites {
 		for _, c := range r.Suites[i].Cases {

@@ -14,9 +14,9 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// static returns the webhooks and policies that plugins have from files: from the directories that
-// their configurations name as staticManifestsDir. The server has read and accepted them before.
-func static(plugins []plugin.Descriptor, admission *config.Options) ([]input.Document, error) {
+// staticManifests returns the webhooks and policies that plugins read from files, in the directories
+// that their configurations name as staticManifestsDir. The server has accepted them before.
+func staticManifests(plugins []plugin.Descriptor, admission *config.Options) ([]input.Document, error) {
 	selected, config, err := admission.Load(plugins)
 	if err != nil {
 		return nil, err
@@ -38,13 +38,13 @@ func static(plugins []plugin.Descriptor, admission *config.Options) ([]input.Doc
 		if configfile.Lenient(document, &content) != nil || content.StaticManifestsDir == "" {
 			continue
 		}
-		dir := fromHere(pluginconfig.Path(reader, content.StaticManifestsDir))
+		dir := relativeToHere(pluginconfig.Path(reader, content.StaticManifestsDir))
 		documents, errs := input.Read([]string{dir}, nil)
 		if len(errs) > 0 {
 			return nil, errors.Join(errs...)
 		}
 		for _, d := range documents {
-			if filepath.Dir(d.Source.File) == dir { // what is below it the plugin doesn't read
+			if filepath.Dir(d.Source.File) == dir { // the plugin doesn't read directories below it
 				all = append(all, d)
 			}
 		}
@@ -52,9 +52,9 @@ func static(plugins []plugin.Descriptor, admission *config.Options) ([]input.Doc
 	return all, nil
 }
 
-// fromHere is a path as the state's files are named: from the working directory, where it is below
-// that.
-func fromHere(path string) string {
+// relativeToHere returns a path as the state's files are named: relative to the working directory if
+// it is below that.
+func relativeToHere(path string) string {
 	here, err := os.Getwd()
 	if err != nil {
 		return path

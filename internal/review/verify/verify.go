@@ -16,7 +16,7 @@ import (
 	"gatehouse.dev/review"
 )
 
-// Options say how to judge suites.
+// Options holds the options of Run.
 type Options struct {
 	// Plugins are all available plugins, in run order.
 	Plugins []plugin.Descriptor
@@ -24,13 +24,13 @@ type Options struct {
 	Flags []string
 	// Allowed says what the suites' own flags may do.
 	Allowed Allowed
-	// Run says which cases are judged; nil for all.
+	// Run selects the cases; nil for all.
 	Run *Pattern
-	// Coverage says that it is to be found out what no case has touched.
+	// Coverage counts the coverage of the suites' state.
 	Coverage bool
-	// Update says that expected objects are rewritten in the suites' files where they differ.
+	// Update rewrites expected objects that differ, in the suites' files.
 	Update bool
-	// Progress, if not nil, is called with the number of judged cases and of all; one call at a
+	// Progress, if not nil, is called with the number of judged cases and of all cases, one call at a
 	// time.
 	Progress func(done, all int)
 }
@@ -42,7 +42,7 @@ func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, e
 	r := &run{Options: options, ctx: ctx}
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Suites: []Suite{}}
 	for i := range suites {
-		if s := r.selected(&suites[i]); len(s.Cases) > 0 {
+		if s := r.selectCases(&suites[i]); len(s.Cases) > 0 {
 			r.tasks = append(r.tasks, &task{Suite: s, flags: flagsOf(s)})
 			r.all += len(s.Cases)
 		}
@@ -57,7 +57,7 @@ func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, e
 		updates = append(updates, t.updates...)
 	}
 	if options.Coverage {
-		report.Coverage = merge(r.tasks)
+		report.Coverage = mergeCoverage(r.tasks)
 	}
 	report.summarize()
 	var err error
@@ -78,9 +78,9 @@ type run struct {
 // task is a suite that is judged.
 type task struct {
 	*suite.Suite
-	flags    string // what it needs a server with
+	flags    string // tasks with the same flags can share a server
 	report   Suite
-	covering *covering
+	coverage *coverageCounter
 	updates  []suite.Update
 }
 
@@ -97,8 +97,8 @@ func flagsOf(s *suite.Suite) string {
 	return strings.Join(texts, "\x00")
 }
 
-// selected is a suite with the cases that are to be judged.
-func (r *run) selected(s *suite.Suite) *suite.Suite {
+// selectCases returns the suite with only the cases that Options.Run selects.
+func (r *run) selectCases(s *suite.Suite) *suite.Suite {
 	if r.Run == nil {
 		return s
 	}
@@ -109,10 +109,10 @@ func (r *run) selected(s *suite.Suite) *suite.Suite {
 	return &some
 }
 
-// aServersWorth is the number of cases that take about as long as the start of a server.
-const aServersWorth = 100
+// casesPerServer is the number of cases that take about as long as the start of a server.
+const casesPerServer = 100
 
-// work judges all tasks. Those with the same flags come after each other.
+// work runs all tasks. Tasks with the same flags follow each other.
 func (r *run) work() {
 	queue := slices.Clone(r.tasks)
 	slices.SortStableFunc(queue, func(a, b *task) int { return strings.Compare(a.flags, b.flags) })
@@ -123,7 +123,7 @@ func (r *run) work() {
 		tasks <- t
 	}
 	close(tasks)
-	workers := min(runtime.GOMAXPROCS(0), len(queue), max(len(kinds), (r.all+aServersWorth-1)/aServersWorth))
+	workers := min(runtime.GOMAXPROCS(0), len(queue), max(len(kinds), (r.all+casesPerServer-1)/casesPerServer))
 	var group sync.WaitGroup
 	for range workers {
 		group.Go(func() {
@@ -143,9 +143,9 @@ type worker struct {
 	flags    string
 	reviewer *review.Reviewer
 	// base is the state of the server at its start.
-	base *review.Mark
-	seen *observer
-	// static are what its plugins have from files.
+	base     *review.Mark
+	observer *observer
+	// static has the objects that the server's plugins read from files.
 	static []input.Document
 }
 
@@ -163,9 +163,9 @@ func (w *worker) judge(t *task) {
 	t.report = Suite{Source: t.Source, Name: t.Name, Cases: []*Case{}}
 	mark, err := w.begin(t)
 	if w.Coverage {
-		t.covering = newCovering(t.Suite)
+		t.coverage = newCoverageCounter(t.Suite)
 		if w.reviewer != nil {
-			t.covering.include(w.static)
+			t.coverage.include(w.static)
 		}
 	}
 	if err == nil {
@@ -176,7 +176,7 @@ func (w *worker) judge(t *task) {
 		c := &t.Cases[i]
 		result := &Case{Source: c.Source, Name: c.Name}
 		t.report.Cases = append(t.report.Cases, result)
-		if err == nil && mark == nil { // what the last case wrote took its server
+		if err == nil && mark == nil { // the last case needed a new server after it
 			mark, err = w.begin(t)
 		}
 		if err != nil {
@@ -184,8 +184,8 @@ func (w *worker) judge(t *task) {
 			result.Outcome = Error
 			continue
 		}
-		mark = w.try(t, c, result, mark)
-		w.count()
+		mark = w.judgeCase(t, c, result, mark)
+		w.countDone()
 	}
 	t.report.Seconds = time.Since(begin).Seconds()
 }
@@ -204,7 +204,7 @@ func (t *task) policies(static []input.Document) []input.Document {
 	return all
 }
 
-func (w *worker) count() {
+func (w *worker) countDone() {
 	w.mu.Lock()
 	defer w.mu.Unlock()
 	if w.done++; w.Progress != nil {
@@ -212,7 +212,7 @@ func (w *worker) count() {
 	}
 }
 
-// begin gives the server the suite's state, and alone that.
+// begin makes the server's state that of the suite alone. It starts a server if it has to.
 func (w *worker) begin(t *task) (*review.Mark, error) {
 	if w.reviewer != nil && w.flags == t.flags {
 		err := w.reviewer.Restore(w.ctx, w.base)
@@ -226,21 +226,21 @@ func (w *worker) begin(t *task) (*review.Mark, error) {
 	if err := w.close(); err != nil {
 		return nil, err
 	}
-	w.mu.Lock() // what is the process's is touched
+	w.mu.Lock() // flags may change global variables
 	options, err := reviewOptions(w.Plugins, w.Options.Flags, w.Allowed, t.Suite)
 	w.mu.Unlock()
 	if err != nil {
 		return nil, err
 	}
-	w.seen = &observer{}
+	w.observer = &observer{}
 	if w.Coverage {
-		options.Config.Observers = append(options.Config.Observers, w.seen.observe())
+		options.Config.Observers = append(options.Config.Observers, w.observer.observe())
 	}
 	if w.reviewer, err = review.Start(w.ctx, *options); err != nil {
 		return nil, err
 	}
 	w.flags = t.flags
-	if w.static, err = static(w.Plugins, &options.Config.Admission); err != nil {
+	if w.static, err = staticManifests(w.Plugins, &options.Config.Admission); err != nil {
 		return nil, err
 	}
 	if w.base, err = w.reviewer.Mark(w.ctx); err != nil {
@@ -256,7 +256,7 @@ func (w *worker) load(t *task) (*review.Mark, error) {
 	return w.reviewer.Mark(w.ctx)
 }
 
-// restore undoes what a case wrote; no mark says that it took the server.
+// restore undoes what a case wrote. It returns nil if only a new server can undo that.
 func (w *worker) restore(mark *review.Mark) (*review.Mark, error) {
 	err := w.reviewer.Restore(w.ctx, mark)
 	if errors.Is(err, review.ErrNotRestored) {
