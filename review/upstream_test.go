@@ -35,7 +35,7 @@ func TestNotReadyIsUpstreams(t *testing.T) {
 	for _, name := range []string{"ErrMismatchedNetwork", "ErrNotReady"} {
 		theirs = append(theirs, kubesource.Strings(source.Value(name))...)
 	}
-	for i, message := range notReady {
+	for i, message := range rangeNotReady {
 		if i >= len(theirs) || !strings.HasSuffix(theirs[i], message) {
 			t.Errorf("upstream's messages are %q, none of them %q", theirs, message)
 		}
