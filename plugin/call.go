@@ -3,7 +3,10 @@ package plugin
 import (
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/internal/jsondiff"
 )
 
 // Call is a step within a plugin's step: what one webhook, policy, quota or other thing that users
@@ -33,14 +36,22 @@ type Call struct {
 	// call was skipped or its result was known before.
 	Start    time.Time
 	Duration time.Duration
-	// Patch is the change that the call made, as a JSON patch (RFC 6902); nil if there is none.
-	Patch []byte
+	// Changes holds what the call changed in the object, apart from the defaults that the server set
+	// afterwards; see ChangesBetween. It is nil if the call changed nothing.
+	Changes *jsondiff.Changes
 	// Warnings are the warnings for the client.
 	Warnings []string
 	// Secret reports whether the call read a Secret, such as a policy whose params are one. Why,
-	// Warnings, Patch and the step's changes may contain values of the Secret, so an observer must
+	// Warnings, Changes and the step's changes may contain values of the Secret, so an observer must
 	// not show them.
 	Secret bool
+}
+
+// ChangesBetween returns what a call changed in the request's object, for Call.Changes; nil if
+// nothing. Both states have the type of the object that the plugin sees. ChangesBetween copies them,
+// so a plugin should call it only after a call that changed the object.
+func ChangesBetween(before, after runtime.Object) *jsondiff.Changes {
+	return jsondiff.Between(before, after)
 }
 
 // CallKind is the kind of a Call.

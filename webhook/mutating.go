@@ -10,6 +10,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/internal/jsondiff"
 	"gatehouse.dev/internal/matching/manifest"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
@@ -90,7 +91,7 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		if failedOpen {
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
-		if did.patch != nil {
+		if did.changed {
 			r.ObjectChanged()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
@@ -105,11 +106,13 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 	return nil
 }
 
-// effect is what a webhook's patch came to.
+// effect is the result of a webhook's patch.
 type effect struct {
-	// patch is nil where the object is as it was.
-	patch []byte
-	// dropped are fields that it set and the object's kind doesn't have.
+	// changed reports whether the object is another one than before.
+	changed bool
+	// changes holds what changed, for the report.
+	changes *jsondiff.Changes
+	// dropped are the fields that the patch set and the object's kind doesn't have.
 	dropped []string
 }
 
@@ -118,7 +121,7 @@ type effect struct {
 func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (response *review.Response,
 	did effect, err error) {
 	r := v.of
-	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, did.patch != nil) }()
+	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, did.changed) }()
 	encoded, err := v.getReview()
 	if err != nil {
 		return nil, did, v.conversionError(c, err)
@@ -145,15 +148,9 @@ func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int
 		return response, did, callError(c.hook, review.Denied(c.name, response.Status),
 			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
-	changed, dropped, err := r.patch(v, patch)
-	if err != nil {
-		return response, did, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
+	if did, err = r.patch(v, patch); err != nil {
+		return response, effect{}, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
-	did.dropped = dropped
 	annotatePatch(ctx, r, round, c.index, c.hook, patch)
-	if !changed {
-		return response, did, nil
-	}
-	did.patch = response.Patch
 	return response, did, nil
 }

@@ -11,41 +11,48 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime"
 
+	"gatehouse.dev/internal/jsondiff"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/quantity"
 	"gatehouse.dev/webhook/review"
 )
 
 // patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
-// there to the request's own object. dropped says which fields it set that the object's kind
-// doesn't have. The error continues a sentence about the webhook.
-func (r *request) patch(v *version, patch jsonpatch.Patch) (changed bool, dropped []string, err error) {
+// there to the request's own object. The error continues a sentence about the webhook.
+func (r *request) patch(v *version, patch jsonpatch.Patch) (did effect, err error) {
 	seen, err := v.Object()
 	if err != nil {
-		return false, nil, fmt.Errorf("can't be shown the object: %w", err)
+		return did, fmt.Errorf("can't be shown the object: %w", err)
 	}
 	if seen == nil {
-		return false, nil, errors.New("attempted to modify the object, which is not supported for this operation")
+		return did, errors.New("attempted to modify the object, which is not supported for this operation")
 	}
 	object, changed, dropped, err := patched(seen, patch)
 	if err != nil {
-		return false, nil, err
+		return did, err
+	}
+	did.changed, did.dropped = changed, dropped
+	target, isReported := r.GetObject(), r.calls != nil
+	if isReported && changed && !v.Converted {
+		did.changes = jsondiff.Between(target, object) // without the defaults of what the webhook added
 	}
 	r.Interfaces.GetObjectDefaulter().Default(object)
-	if r.calls != nil {
-		dropped = append(dropped, r.dropped(v.Resource, seen, object)...)
+	if isReported {
+		did.dropped = append(did.dropped, r.dropped(v.Resource, seen, object)...)
 	}
-	target := r.GetObject()
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
 		if object, err = matching.Convert(object, kind, r.Interfaces); err != nil {
-			return false, nil, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
+			return did, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
+		}
+		if isReported && changed {
+			did.changes = jsondiff.Between(target, object)
 		}
 	}
 	matching.Replace(target, object)
 	r.objectChanged()
-	return changed, dropped, nil
+	return did, nil
 }
 
 // patched returns what a patch makes of an object, whether that is another one, and which fields

@@ -28,7 +28,7 @@ func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err er
 		return
 	}
 	call := plugin.Call{Kind: plugin.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
-		Verdict: plugin.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Patch: did.patch}
+		Verdict: plugin.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Changes: did.changes}
 	switch {
 	case err != nil:
 		call.Verdict, call.Code = verdictOf(err)

@@ -2,6 +2,7 @@ package webhook
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
@@ -120,8 +121,8 @@ func TestNearMissesAreReported(t *testing.T) {
 	}
 	want := []string{
 		"M Webhook c/1 Admitted, called: its patch set spec.nothing, which objects of this kind don't have",
-		`M Webhook c/2 Admitted, called, [{"op":"add","path":"/spec/containers/-","value":{"name":"sc",` +
-			`"imagePullPolice":"Never"}}]: its patch set spec.containers[1].imagePullPolice, which objects of ` +
+		`M Webhook c/2 Admitted, called, [{"op":"add","path":"/spec/containers/1","value":{"name":"sc",` +
+			`"resources":{}}}]: its patch set spec.containers[1].imagePullPolice, which objects of ` +
 			`this kind ` +
 			`don't have`,
 		"M Webhook c/3 Skipped: its rules are for pods, and not for pods/resize",
@@ -159,8 +160,16 @@ func reporting(t *testing.T, p *plugins) (*chain.Chain, *[]string) {
 			if c.Duration > 0 == c.Start.IsZero() {
 				text += fmt.Sprintf(", at %v", c.Start)
 			}
-			if c.Patch != nil {
-				text += ", " + string(c.Patch)
+			if c.Changes != nil {
+				patch, err := c.Changes.Patch()
+				if err != nil {
+					t.Error(err)
+				}
+				encoded, err := json.Marshal(patch)
+				if err != nil {
+					t.Error(err)
+				}
+				text += ", " + string(encoded)
 			}
 			if c.Why != "" {
 				text += ": " + c.Why

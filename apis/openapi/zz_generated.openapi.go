@@ -377,7 +377,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "patch is what it changed, as a JSON patch (RFC 6902).",
+							Description: "patch is what it changed in the object, as a JSON patch (RFC 6902). It applies to the object as it was before the call, in the version of the request. Defaults that the server set afterwards are in the step's patch only.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -654,7 +654,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 				Properties: map[string]spec.Schema{
 					"op": {
 						SchemaProps: spec.SchemaProps{
-							Description: "op is add, remove, replace, move, copy or test.",
+							Description: "op is add, remove or replace.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -670,7 +670,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 					},
 					"from": {
 						SchemaProps: spec.SchemaProps{
-							Description: "from is a JSON pointer to what is moved or copied.",
+							Description: "from is empty: nothing is recorded as moved or copied.",
 							Type:        []string{"string"},
 							Format:      "",
 						},

@@ -377,7 +377,11 @@ func TestJSON(t *testing.T) {
 		store := NewStore("host_6443", 10, 1<<20)
 		limits := decider{admit: func(ctx context.Context, a admission.Attributes) error {
 			time.Sleep(time.Millisecond)
-			return labelling("app", "web")(ctx, a)
+			before := a.GetObject().DeepCopyObject()
+			err := labelling("app", "web")(ctx, a)
+			plugin.CallsOf(a).Add(plugin.Call{Kind: plugin.Policy, Name: "m", Verdict: plugin.Admitted,
+				Changes: plugin.ChangesBetween(before, a.GetObject())})
+			return err
 		}}.named("LimitRanger")
 		hook := decider{validate: func(_ context.Context, a admission.Attributes) error {
 			time.Sleep(200 * time.Microsecond)
@@ -387,7 +391,7 @@ func TestJSON(t *testing.T) {
 				Verdict: plugin.Failed, Code: 503, Ignored: true, Why: "down", Duration: 150 * time.Microsecond,
 				Warnings: []string{"old"}})
 			calls.Add(plugin.Call{Kind: plugin.Policy, Name: "p", Binding: "b", Param: "ns/x", Expression: "1 == 2",
-				Verdict: plugin.Refused, Why: "no", Patch: []byte(`[{"op":"copy","from":"/a","path":"/b"}]`)})
+				Verdict: plugin.Refused, Why: "no"})
 			calls.Add(plugin.Call{Kind: plugin.Quota, Name: "q", Verdict: plugin.Skipped, Why: "not asked"})
 			return admission.NewForbidden(a, errors.New("no"))
 		}}.named("ResourceQuota")
@@ -413,15 +417,15 @@ func TestJSON(t *testing.T) {
 			`"changedBy":["LimitRanger"],"duration":"1.2ms","steps":[{"plugin":"LimitRanger","phase":"Mutate",` +
 			`"round":0,` +
 			`"verdict":"Admitted","duration":"1ms","patch":[{"op":"add","path":"/metadata/labels",` +
-			`"value":{"app":"web"}}]},` +
+			`"value":{"app":"web"}}],"calls":[{"kind":"Policy","name":"m","verdict":"Admitted",` +
+			`"patch":[{"op":"add","path":"/metadata/labels","value":{"app":"web"}}]}]},` +
 			`{"plugin":"ResourceQuota","phase":"Validate","round":0,"verdict":"Refused",` +
 			`"message":"pods \"web\" is forbidden: no","duration":"200µs","calls":[` +
 			`{"kind":"Webhook","name":"w.example.com","configuration":"c","backend":"https://w.svc/v",` +
 			`"verdict":"Failed",` +
 			`"code":503,"failedOpen":true,"why":"down","duration":"150µs","warnings":["old"]},` +
 			`{"kind":"Policy","name":"p","binding":"b","param":"ns/x","expression":"1 == ` +
-			`2","verdict":"Refused","why":"no",` +
-			`"patch":[{"op":"copy","path":"/b","from":"/a"}]},` +
+			`2","verdict":"Refused","why":"no"},` +
 			`{"kind":"Quota","name":"q","verdict":"Skipped","why":"not asked"}]}]}`
 		if diff := cmp.Diff(want, string(encoded(d))); diff != "" {
 			t.Errorf("-want +got:\n%s", diff)

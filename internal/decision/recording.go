@@ -111,11 +111,9 @@ func (r *recording) stepDone(s *plugin.Step) {
 		a.dropped++
 		return
 	}
-	kept, secretChanges := newStep(s, r.values)
-	if s.Changes != nil {
-		a.changes = append(a.changes, change{s.Changes, len(a.steps), secretChanges})
-	}
-	a.steps = append(a.steps, kept)
+	var step v1alpha1.Step
+	step, a.changes = newStep(s, len(a.steps), r.values, a.changes)
+	a.steps = append(a.steps, step)
 }
 
 // enforced adds to a plugin's step what the storage decided for it.
@@ -131,7 +129,7 @@ func (r *recording) enforced(s *plugin.Step) {
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
 		if kept := &a.steps[i]; kept.Plugin == s.Plugin && kept.Phase == phases[s.Phase] {
-			late, _ := newStep(s, r.values)
+			late, _ := newStep(s, i, r.values, nil) // the storage changes nothing
 			late.Duration = kept.Duration
 			*kept = late
 			return

@@ -153,39 +153,29 @@ func TestValuesShown(t *testing.T) {
 
 const marked = "bWFya2Vk"
 
-// Whatever plugins and webhooks do to a Secret, what is in it doesn't show.
+// Nothing that plugins and webhooks change in a Secret's values is shown.
 func FuzzSecret(f *testing.F) {
-	f.Add("a", "/data/a", "add", true)
-	f.Add("value", "/data", "replace", false)
-	f.Add("x/y~z", "", "replace", true)
-	f.Add("password", "/stringData", "test", false)
-	f.Add(".dockerconfigjson", "/metadata/annotations/kubectl.kubernetes.io~1last-applied-configuration", "add", true)
-	f.Fuzz(func(t *testing.T, key, path, op string, whole bool) {
-		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"},
-			Data: map[string][]byte{"other": []byte("marked"), key: []byte("marked")}}
+	f.Add("a", true, true)
+	f.Add("value", true, false)
+	f.Add("x/y~z", false, true)
+	f.Add("password", false, false)
+	f.Add(".dockerconfigjson", true, true)
+	f.Fuzz(func(t *testing.T, key string, whole, hadData bool) {
+		secret := &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}}
+		if hadData {
+			secret.Data = map[string][]byte{"other": []byte("marked"), key: []byte("marked")}
+			secret.StringData = map[string]string{"other": marked}
+		}
 		change := decider{admit: func(_ context.Context, a admission.Attributes) error {
 			s := a.GetObject().(*corev1.Secret)
+			before := s.DeepCopy()
 			if whole {
 				s.Data = map[string][]byte{key + "2": []byte("marked"), "value": []byte("marked")}
 			}
 			s.StringData = map[string]string{key: marked}
 			s.Annotations = map[string]string{"kubectl.kubernetes.io/last-applied-configuration": marked}
-			// What webhooks send about a Secret has it where Secrets have it, else it doesn't
-			// apply.
-			var value any = marked
-			switch path {
-			case "":
-				value = map[string]any{"data": map[string]any{key: marked}, "stringData": map[string]any{key: marked}}
-			case "/data", "/stringData":
-				value = map[string]any{key: marked}
-			default:
-				if segments := strings.Split(path,
-					"/"); len(segments) != 3 || segments[1] != "data" && segments[1] != "stringData" {
-					value = nil
-				}
-			}
-			patch := encoded([]map[string]any{{"op": op, "path": path, "value": value}})
-			plugin.CallsOf(a).Add(plugin.Call{Kind: plugin.Webhook, Name: "w", Patch: patch})
+			plugin.CallsOf(a).Add(plugin.Call{Kind: plugin.Webhook, Name: "w",
+				Changes: plugin.ChangesBetween(before, s)})
 			return nil
 		}}
 		store := newStore()
@@ -197,11 +187,45 @@ func FuzzSecret(f *testing.F) {
 			}
 			w.WriteHeader(http.StatusCreated)
 		}})
-		if shown := string(encoded(only(t, store))); strings.Contains(shown, marked) || strings.Contains(shown,
+		d := only(t, store)
+		if len(d.Steps[0].Patch) == 0 || len(d.Steps[0].Calls[0].Patch) == 0 {
+			t.Errorf("no patch of the step or of its call: %s", encoded(d))
+		}
+		if shown := string(encoded(d)); strings.Contains(shown, marked) || strings.Contains(shown,
 			"marked") {
 			t.Errorf("it shows in %s", shown)
 		}
 	})
+}
+
+// After a call that read a Secret, no value is shown that a call or the step set.
+func TestCallsAfterSecretParams(t *testing.T) {
+	change := decider{admit: func(_ context.Context, a admission.Attributes) error {
+		pod := a.GetObject().(*corev1.Pod)
+		for i, name := range []string{"before", "reads", "after"} {
+			was := pod.DeepCopy()
+			pod.Annotations = map[string]string{name: "value-of-" + name}
+			plugin.CallsOf(a).Add(plugin.Call{Kind: plugin.Policy, Name: name, Verdict: plugin.Admitted, Secret: i == 1,
+				Changes: plugin.ChangesBetween(was, pod)})
+		}
+		return nil
+	}}
+	store := newStore()
+	r := newRig(t, store, change.named("A"))
+	r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+		r.both(ctx, w, about(admission.Create, newPod("web"), nil))
+	}})
+	d := only(t, store)
+	shown := string(encoded(d))
+	if !strings.Contains(shown, "value-of-before") || strings.Contains(shown, "value-of-reads") ||
+		strings.Contains(shown, "value-of-after") {
+		t.Errorf("it shows %s", shown)
+	}
+	for _, c := range d.Steps[0].Calls {
+		if len(c.Patch) == 0 {
+			t.Errorf("%s has no patch", c.Name)
+		}
+	}
 }
 
 // What others make large is cut, and says so.
@@ -216,8 +240,9 @@ func TestLimits(t *testing.T) {
 			call := plugin.Call{Kind: plugin.Policy, Name: fmt.Sprint(i), Verdict: plugin.Admitted}
 			switch i {
 			case 500:
-				call.Patch = encoded([]map[string]any{{"op": "add", "path": "/a", "value": strings.Repeat("x",
-					maxPatch)}})
+				changed := pod.DeepCopy()
+				changed.Spec.SchedulerName = strings.Repeat("x", maxPatch)
+				call.Changes = plugin.ChangesBetween(pod, changed)
 			case 600:
 				call.Warnings = make([]string, 1000)
 				call.Warnings[0] = long
@@ -230,7 +255,9 @@ func TestLimits(t *testing.T) {
 			case 1023:
 				call.Verdict, call.Why, call.Expression, call.Backend = plugin.Refused, long, long, long
 			case 1000:
-				call.Patch = []byte("no JSON")
+				changed := pod.DeepCopy()
+				changed.Annotations["a"] = "changed"
+				call.Changes = plugin.ChangesBetween(pod, changed)
 			}
 			calls.Add(call)
 		}
@@ -260,7 +287,7 @@ func TestLimits(t *testing.T) {
 		telling = append(telling, fmt.Sprintf("%s %s %t", c.Name, c.Verdict, c.PatchCut))
 	}
 	if got, want := strings.Join(telling, ", "),
-		"500 Admitted true, 600 Admitted false, 800 Skipped false, 850 Admitted false, 1000 Admitted true, "+
+		"500 Admitted true, 600 Admitted false, 800 Skipped false, 850 Admitted false, 1000 Admitted false, "+
 			"1023 Refused false"; got != want {
 		t.Errorf("the last are %s, want %s", got, want)
 	}

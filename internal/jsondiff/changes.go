@@ -24,6 +24,12 @@ type Changes struct {
 	err           error
 }
 
+// Between returns what changed from before to after, nil if nothing did. It copies both, so that
+// they may change afterwards.
+func Between(before, after runtime.Object) *Changes {
+	return StateOf(before, nil).ChangedTo(StateOf(after, nil))
+}
+
 // Size returns how many bytes of memory the changes hold until Patch is called.
 func (c *Changes) Size() int {
 	if c == nil {

@@ -10,6 +10,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/tools/cache"
 
@@ -176,9 +177,9 @@ func (p *pass) takeTurn(ctx context.Context, t *turn) error {
 	if p.calls == nil {
 		return p.evaluate(ctx, t, &outcome{})
 	}
-	var before map[string]any
+	var before runtime.Object
 	if p.object != nil {
-		before, _ = p.object.Content() // if it fails, the report has no patch
+		before = p.object.Object()
 	}
 	start, o := time.Now(), outcome{}
 	err := p.evaluate(ctx, t, &o)
@@ -193,6 +194,8 @@ type outcome struct {
 	// failed is the first error. inCondition reports whether it is the error of a match condition.
 	failed      error
 	inCondition bool
+	// isChanged reports whether the object was changed.
+	isChanged bool
 	// mustRefuse reports whether failed refuses the request whatever the failurePolicy says.
 	mustRefuse bool
 }
@@ -233,6 +236,7 @@ func (p *pass) mutate(ctx context.Context, t *turn, m *mutator, o *outcome) erro
 	run := t.variables.Run(expression.Inputs{Params: t.params, Namespace: t.namespace, Authorizer: true})
 	changed, err := m.mutate(ctx, run, p.object)
 	observeMutation(ctx, t.policy.name, t.binding.name, time.Since(start), err)
+	o.isChanged = o.isChanged || changed
 	p.isChanged = p.isChanged || changed
 	if p.object.Object() != before {
 		p.isReplaced = true

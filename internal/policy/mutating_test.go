@@ -7,6 +7,7 @@ import (
 	"time"
 
 	"github.com/google/go-cmp/cmp"
+	"github.com/google/go-cmp/cmp/cmpopts"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -15,6 +16,7 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/jsondiff"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
 )
@@ -55,7 +57,16 @@ func TestObserversOfMutations(t *testing.T) {
 	if err := admit.Admit(t.Context(), create(), interfaces); err == nil {
 		t.Error("the request should be refused")
 	}
+	changed := map[string]string{}
 	for i := range calls {
+		operations, err := calls[i].Changes.Patch()
+		if err != nil {
+			t.Error(err)
+		}
+		for _, o := range operations {
+			changed[calls[i].Param] += o.Op + " " + o.Path + " " + string(o.Value)
+		}
+		calls[i].Changes = nil
 		calls[i].Kind, calls[i].Start, calls[i].Duration = "", time.Time{}, 0
 	}
 	want := []plugin.Call{
@@ -67,16 +78,18 @@ func TestObserversOfMutations(t *testing.T) {
 			Why: `expression '` + label("a", "object.nope") + `' resulted in error: no such key: nope ` +
 				"(spec.mutations[0].applyConfiguration.expression)"},
 		{Name: "idle", Binding: "idle-binding", Verdict: plugin.Admitted},
-		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: plugin.Admitted,
-			Patch: []byte(`[{"op":"add","path":"/metadata/labels/max","value":"1"}]`)},
-		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: plugin.Admitted,
-			Patch: []byte(`[{"op":"replace","path":"/metadata/labels/max","value":"2"}]`)},
+		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: plugin.Admitted},
+		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: plugin.Admitted},
 		{Name: "wrong", Binding: "wrong-binding", Verdict: plugin.Failed,
 			Why: "error applying patch: failed to convert patch object to typed object: .nope: field not " +
 				"declared in schema (spec.mutations[0].applyConfiguration.expression)"},
 	}
-	if diff := cmp.Diff(want, calls); diff != "" {
+	if diff := cmp.Diff(want, calls, cmpopts.IgnoreUnexported(jsondiff.Changes{})); diff != "" {
 		t.Error(diff)
+	}
+	if diff := cmp.Diff(map[string]string{"one": `add /metadata/labels/max "1"`,
+		"two": `replace /metadata/labels/max "2"`}, changed); diff != "" {
+		t.Errorf("the policies' changes: %s", diff)
 	}
 }
 

@@ -1,7 +1,6 @@
 package policy
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
 	"slices"
@@ -10,7 +9,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/internal/expression"
@@ -113,9 +112,9 @@ func (b *binding) applyActions(call *plugin.Call) {
 	call.Why += fmt.Sprintf(" (not refused: validationActions of the binding are %v)", b.validationActions)
 }
 
-// reportMutations reports the result of a mutating policy. before is the object's content before
-// it.
-func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.Duration, before map[string]any) {
+// reportMutations reports the result of a mutating policy. before is the object before the policy,
+// nil if the request has none.
+func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.Duration, before runtime.Object) {
 	p.report(t.policy.name, t.binding, t.params, func(call *plugin.Call) {
 		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
 		switch {
@@ -129,15 +128,13 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 				call.Why = conditionsFailed + call.Why
 			}
 		}
-		if p.object == nil {
+		if before == nil {
 			return
 		}
-		after, err := p.object.Content()
-		if err != nil {
-			return
+		if o.isChanged {
+			call.Changes = p.changesSince(before)
 		}
-		call.Patch = patch(before, after)
-		dropped := p.droppedFields(t.version.Resource, &unstructured.Unstructured{Object: before}, p.object.Object())
+		dropped := p.droppedFields(t.version.Resource, before, p.object.Object())
 		if call.Verdict == plugin.Admitted && len(dropped) > 0 {
 			call.Why = fmt.Sprintf("its mutations set %s, which objects of this kind don't have",
 				strings.Join(dropped, ", "))
@@ -145,16 +142,16 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 	})
 }
 
-// patch returns the JSON patch from before to after, nil if they are equal. Contents consist of
-// JSON's own types, which can be encoded.
-func patch(before, after map[string]any) []byte {
-	operations, err := jsondiff.Of(before, after)
-	if err != nil || len(operations) == 0 {
-		return nil
-	}
-	encoded, err := json.Marshal(operations)
+// changesSince returns what changed in the object, in the version of the request. It returns nil if
+// the object can't be converted to that, which refuses the request at the end of the round.
+func (p *pass) changesSince(before runtime.Object) *jsondiff.Changes {
+	was, err := matching.Convert(before, p.GetKind(), p.Interfaces)
 	if err != nil {
 		return nil
 	}
-	return encoded
+	now, err := matching.Convert(p.object.Object(), p.GetKind(), p.Interfaces)
+	if err != nil {
+		return nil
+	}
+	return jsondiff.Between(was, now)
 }

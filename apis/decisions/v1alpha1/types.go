@@ -190,7 +190,9 @@ type Call struct {
 	// duration is what it took, nothing where it was skipped.
 	// +optional
 	Duration metav1.Duration `json:"duration,omitzero"`
-	// patch is what it changed, as a JSON patch (RFC 6902).
+	// patch is what it changed in the object, as a JSON patch (RFC 6902). It applies to the object as
+	// it was before the call, in the version of the request. Defaults that the server set afterwards
+	// are in the step's patch only.
 	// +optional
 	// +listType=atomic
 	Patch []PatchOperation `json:"patch,omitempty"`
@@ -205,11 +207,11 @@ type Call struct {
 
 // PatchOperation is one operation of a JSON patch (RFC 6902).
 type PatchOperation struct {
-	// op is add, remove, replace, move, copy or test.
+	// op is add, remove or replace.
 	Op string `json:"op"`
 	// path is a JSON pointer (RFC 6901) to what is changed.
 	Path string `json:"path"`
-	// from is a JSON pointer to what is moved or copied.
+	// from is empty: nothing is recorded as moved or copied.
 	// +optional
 	From string `json:"from,omitempty"`
 	// value is what is added, or what replaces what was there. Of a value that is secret it only

@@ -40,9 +40,9 @@ var identity = []struct{ words, field string }{
 	{"the name of the object", "metadata.name"},
 }
 
-// causes are those changes that a message speaks of. A change is one only if the message is about
-// the field that it set, or about a container or a volume that it added: that a message has a
-// field's name in it isn't enough.
+// causes returns the changes that a message speaks of. The message must be about the field that the
+// change set, or about a container or a volume that it added. A field's name somewhere in the
+// message isn't enough. A change that was overwritten later is no cause.
 func causes(message string, all []Change) []Cause {
 	var found []Cause
 	errors := fieldError.FindAllStringSubmatch(message, -1)
@@ -52,6 +52,8 @@ func causes(message string, all []Change) []Cause {
 			cause.Verb = "was removed"
 		}
 		switch {
+		case c.Again:
+			continue
 		case slices.ContainsFunc(errors, func(e []string) bool {
 			return c.concerns(e[1], e[2], e[3], e[4], all)
 		}):

@@ -3,9 +3,7 @@ package why
 import (
 	"bytes"
 	"encoding/json"
-	"fmt"
 	"maps"
-	"regexp"
 	"slices"
 	"strconv"
 	"strings"
@@ -13,88 +11,56 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Change is a field that somebody set to something else than what was sent.
+// A Change is a field that a plugin, webhook or policy set to another value than it had.
 type Change struct {
-	// Field is its path, as in Kubernetes' messages: spec.containers[0].image.
+	// Field is the field's path, as in Kubernetes' messages: spec.containers[0].image.
 	Field string
-	// Value is what it was set to, in YAML's form in one line; empty where it was removed.
+	// Value is the new value in one line of YAML. It is empty if the field was removed.
 	Value string
-	// Name is that of an element of a list that has one, as a container.
+	// Name is the name of an element of a list that has one, such as a container.
 	Name string
-	// Added says that the field, or the list that it is in, was not there before.
+	// Added reports whether the field, or the list that it is in, wasn't there before.
 	Added bool
-	// Removed says that the field was removed.
+	// Removed reports whether the field was removed.
 	Removed bool
-	// Again says that the field was set again, further down.
+	// Again reports whether the field is also set by a later change.
 	Again bool
 	Source
 }
 
-// changes are those of all steps, in order.
+// changes returns the changes of all steps, in order.
 func changes(d *v1alpha1.Decision) []Change {
 	var all []Change
 	for i := range d.Steps {
 		all = append(all, changesOfStep(&d.Steps[i])...)
 	}
-	last := map[string]bool{}
+	later := map[string]bool{}
 	for i := range slices.Backward(all) {
-		all[i].Again = last[all[i].Field]
-		last[all[i].Field] = true
+		all[i].Again = later[all[i].Field]
+		later[all[i].Field] = true
 	}
 	return all
 }
 
-// changesOfStep are those of one plugin: what the step's own patch says, which is what came of it,
-// and which call that is due to.
+// changesOfStep returns the changes of one plugin: those of its calls, each with the call, and then
+// those that the plugin made itself. A step that changed nothing in the end has none, whatever its
+// calls did.
 func changesOfStep(step *v1alpha1.Step) []Change {
+	if len(step.Patch) == 0 && !step.PatchCut {
+		return nil
+	}
 	var all []Change
-	calls := callsOf(step)
-	mine := Source{step.Plugin, step.Phase, givers(step)}
-	used := make([]bool, len(calls))
+	ofCalls := operationsOfCalls(step)
+	for _, o := range ofCalls {
+		all = append(all, changesOf(o.PatchOperation, o.by)...)
+	}
+	own := Source{step.Plugin, step.Phase, limitRanges(step)}
 	for _, o := range step.Patch {
-		finer := false
-		for i, c := range calls {
-			if c.Path != o.Path && inside(c.Path, o.Path) {
-				finer, used[i] = true, true
-				all = append(all, changesOf(c.PatchOperation, c.by)...)
-			}
-		}
-		if finer {
-			continue
-		}
-		by := mine
-		final := valueOf(o)
-		for i, c := range calls {
-			if !inside(o.Path, c.Path) {
-				continue
-			}
-			used[i] = true
-			there, agrees := c.at(o, final)
-			if !there {
-				continue
-			}
-			by = c.by
-			if agrees {
-				if value := c.value(o.Path); value != nil {
-					o.Value = value
-				}
-				break
-			}
-		}
-		all = append(all, changesOf(o, by)...)
-	}
-	for i, c := range calls {
-		if step.PatchCut && !used[i] {
-			all = append(all, changesOf(c.PatchOperation, c.by)...)
+		isOfCall := func(c callOperation) bool { return inside(o.Path, c.Path) || inside(c.Path, o.Path) }
+		if !slices.ContainsFunc(ofCalls, isOfCall) {
+			all = append(all, changesOf(o, own)...)
 		}
 	}
-	order := func(c Change) int {
-		if i := slices.IndexFunc(calls, func(o callOperation) bool { return o.by == c.Source }); i >= 0 {
-			return i
-		}
-		return len(calls)
-	}
-	slices.SortStableFunc(all, func(a, b Change) int { return order(a) - order(b) })
 	return all
 }
 
@@ -104,97 +70,56 @@ type callOperation struct {
 	by Source
 }
 
-// callsOf are the operations of a step's calls that change something, in order. What is moved is
-// removed where it was.
-func callsOf(step *v1alpha1.Step) []callOperation {
+// operationsOfCalls returns the operations of a step's calls, in order. Their paths are those that
+// the fields have after the last one: a call may insert an element into a list before one that an
+// earlier call added.
+func operationsOfCalls(step *v1alpha1.Step) []callOperation {
 	var all []callOperation
-	places := placesOf(step)
 	for i := range step.Calls {
-		by := Source{step.Plugin, step.Phase, &step.Calls[i]}
 		for _, o := range step.Calls[i].Patch {
-			if o.Op == "test" {
-				continue
+			for j := range all {
+				all[j].Path = movedBy(o, all[j].Path)
 			}
-			if o.Op == "move" {
-				all = append(all, callOperation{v1alpha1.PatchOperation{Op: "remove", Path: o.From}, by})
-			}
-			o.Path = places.take(o.Path)
-			all = append(all, callOperation{o, by})
+			all = append(all, callOperation{o, Source{step.Plugin, step.Phase, &step.Calls[i]}})
 		}
 	}
 	return all
 }
 
-// at tells whether an operation on what a path is in, or on itself, did what another did there: set
-// something, or removed it. It agrees where that was the final value, defaults aside.
-func (c *callOperation) at(o v1alpha1.PatchOperation, final any) (there, agrees bool) {
-	value := c.value(o.Path)
+// movedBy returns the path that a field has after an operation inserted or removed an element of a
+// list that the field is in.
+func movedBy(o v1alpha1.PatchOperation, path string) string {
+	slash := strings.LastIndexByte(o.Path, '/')
+	if slash < 0 || o.Op != "add" && o.Op != "remove" {
+		return path
+	}
+	below, ok := strings.CutPrefix(path, o.Path[:slash+1])
+	if !ok {
+		return path
+	}
+	segment, rest, hasRest := strings.Cut(below, "/")
+	index, err := strconv.Atoi(segment)
+	at, errAt := strconv.Atoi(o.Path[slash+1:])
 	switch {
-	case o.Op == "remove":
-		return value == nil, value == nil
-	case c.From != "" && c.Path == o.Path:
-		return true, true
-	case value == nil:
-		return false, false
+	case err != nil || errAt != nil:
+		return path
+	case o.Op == "add" && index >= at:
+		index++
+	case o.Op == "remove" && index > at:
+		index--
+	default:
+		return path
 	}
-	return true, partOf(valueOf(v1alpha1.PatchOperation{Value: value}), final)
+	path = o.Path[:slash+1] + strconv.Itoa(index)
+	if hasRest {
+		path += "/" + rest
+	}
+	return path
 }
 
-// value is the one at a path in what an operation sets; nil for none.
-func (c *callOperation) value(path string) *v1alpha1.Value {
-	if c.Value == nil {
-		return nil
-	}
-	value := valueOf(c.PatchOperation)
-	for segment := range strings.SplitSeq(strings.TrimPrefix(strings.TrimPrefix(path, c.Path), "/"), "/") {
-		if path == c.Path {
-			break
-		}
-		switch in := value.(type) {
-		case map[string]any:
-			value = in[unescaper.Replace(segment)]
-		case []any:
-			i, err := strconv.Atoi(segment)
-			if err != nil || i < 0 || i >= len(in) {
-				return nil
-			}
-			value = in[i]
-		default:
-			return nil
-		}
-	}
-	if value == nil && path != c.Path {
-		return nil
-	}
-	raw, err := json.Marshal(value)
-	if err != nil {
-		return nil
-	}
-	return &v1alpha1.Value{Raw: raw}
-}
-
-// partOf tells whether all of a value is in another, which may have defaults besides.
-func partOf(value, whole any) bool {
-	switch value := value.(type) {
-	case map[string]any:
-		in, ok := whole.(map[string]any)
-		for key := range value {
-			ok = ok && partOf(value[key], in[key])
-		}
-		return ok
-	case []any:
-		in, ok := whole.([]any)
-		ok = ok && len(in) == len(value)
-		for i := 0; ok && i < len(value); i++ {
-			ok = partOf(value[i], in[i])
-		}
-		return ok
-	}
-	return value == whole
-}
-
-// givers are the LimitRanges by which a plugin set what it set, as one call; nil for none.
-func givers(step *v1alpha1.Step) *v1alpha1.Call {
+// limitRanges returns the LimitRanges of a mutating step as one call, nil if there are none. They
+// have no patches of their own: together they are the reason of what the plugin set.
+func limitRanges(step *v1alpha1.Step) *v1alpha1.Call {
 	var names []string
 	for i := range step.Calls {
 		if step.Calls[i].Kind == limitRange {
@@ -207,51 +132,10 @@ func givers(step *v1alpha1.Step) *v1alpha1.Call {
 	return &v1alpha1.Call{Kind: limitRange, Name: strings.Join(names, ", ")}
 }
 
-// inside tells whether a path is another one, or leads into it.
+// inside reports whether a path is another one, or leads into it.
 func inside(path, whole string) bool {
 	rest, ok := strings.CutPrefix(path, whole)
 	return ok && (rest == "" || rest[0] == '/')
-}
-
-// places are where what calls appended to lists came to be, by the list, where that can be told:
-// the step added as many to it as the calls did.
-type places map[string][]string
-
-func placesOf(step *v1alpha1.Step) places {
-	appended := map[string]int{}
-	for i := range step.Calls {
-		for _, o := range step.Calls[i].Patch {
-			if list, ok := strings.CutSuffix(o.Path, "/-"); ok {
-				appended[list]++
-			}
-		}
-	}
-	found := places{}
-	for _, o := range step.Patch {
-		i := strings.LastIndexByte(o.Path, '/')
-		if i >= 0 && o.Op == "add" && appended[o.Path[:i]] > 0 {
-			found[o.Path[:i]] = append(found[o.Path[:i]], o.Path)
-		}
-	}
-	for list, paths := range found {
-		if len(paths) != appended[list] {
-			delete(found, list)
-		}
-	}
-	return found
-}
-
-// take is the path with the place of what is appended by it: the next one.
-func (p places) take(path string) string {
-	list, ok := strings.CutSuffix(path, "/-")
-	if !ok {
-		return path
-	}
-	if paths := p[list]; len(paths) > 0 {
-		p[list] = paths[1:]
-		return paths[0]
-	}
-	return list
 }
 
 // maxParts is into how many fields one operation is taken apart at most.
@@ -262,9 +146,6 @@ const maxParts = 8
 func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	if o.Op == "remove" {
 		return []Change{{Field: fieldPath(o.Path), Removed: true, Source: by}}
-	}
-	if o.From != "" {
-		return []Change{{Field: fieldPath(o.Path), Value: "what was " + fieldPath(o.From), Source: by}}
 	}
 	var all []Change
 	for _, p := range parts(o.Path, valueOf(o)) {
@@ -318,83 +199,4 @@ func parts(path string, value any) []part {
 		return []part{{path, value}}
 	}
 	return found
-}
-
-var (
-	escaper   = strings.NewReplacer("~", "~0", "/", "~1")
-	unescaper = strings.NewReplacer("~1", "/", "~0", "~")
-	plainKey  = regexp.MustCompile(`^[A-Za-z_][A-Za-z0-9_-]*$`)
-	number    = regexp.MustCompile(`^[0-9]+$`)
-)
-
-// fieldPath is a JSON pointer as Kubernetes' messages write a field's path.
-func fieldPath(pointer string) string {
-	if pointer == "" {
-		return "the whole object"
-	}
-	var path strings.Builder
-	for _, segment := range strings.Split(pointer, "/")[1:] {
-		switch segment = unescaper.Replace(segment); {
-		case number.MatchString(segment), !plainKey.MatchString(segment):
-			path.WriteString("[" + segment + "]")
-		case path.Len() > 0:
-			path.WriteString("." + segment)
-		default:
-			path.WriteString(segment)
-		}
-	}
-	return path.String()
-}
-
-// inline is a value in one line, as YAML has it, down to some levels.
-func inline(value any, levels int) string {
-	switch value := value.(type) {
-	case map[string]any:
-		if len(value) == 0 {
-			return "{}"
-		}
-		if levels == 0 {
-			return "{…}"
-		}
-		keys := slices.Sorted(maps.Keys(value))
-		// what tells it from others comes first
-		slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
-		var words []string
-		for _, key := range keys {
-			if word := inline(value[key], levels-1); word != "{}" || len(keys) == 1 {
-				words = append(words, key+": "+word)
-			}
-		}
-		return "{" + strings.Join(words, ", ") + "}"
-	case []any:
-		if len(value) == 0 {
-			return "[]"
-		}
-		if levels == 0 {
-			return "[…]"
-		}
-		words := make([]string, len(value))
-		for i := range value {
-			words[i] = inline(value[i], levels-1)
-		}
-		return "[" + strings.Join(words, ", ") + "]"
-	case string:
-		if value == "" || strings.TrimSpace(value) != value || strings.ContainsAny(value, "\n\t") {
-			return strconv.Quote(value)
-		}
-		return value
-	case nil:
-		return "null"
-	}
-	return fmt.Sprint(value)
-}
-
-func rank(key string) int {
-	switch key {
-	case "name", "key":
-		return 0
-	case "image":
-		return 1
-	}
-	return 2
 }

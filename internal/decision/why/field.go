@@ -17,20 +17,11 @@ type Before struct {
 // NewBefore is that of a decision and the object as it was sent; nil for none.
 func NewBefore(d *v1alpha1.Decision, sent map[string]any) *Before {
 	b := &Before{sent: sent}
-	add := func(pointer string) {
-		i := strings.LastIndexByte(pointer, '/')
-		if i < 0 {
-			return
-		}
-		if last := pointer[i+1:]; last == "-" || number.MatchString(last) {
-			b.moved = append(b.moved, fieldPath(pointer[:i]))
-		}
-	}
 	for i := range d.Steps {
 		for _, o := range d.Steps[i].Patch {
-			if o.Op != "replace" && o.Op != "test" {
-				add(o.Path)
-				add(o.From)
+			slash := strings.LastIndexByte(o.Path, '/')
+			if slash >= 0 && o.Op != "replace" && number.MatchString(o.Path[slash+1:]) {
+				b.moved = append(b.moved, fieldPath(o.Path[:slash]))
 			}
 		}
 	}

@@ -1,0 +1,75 @@
+package decision
+
+import (
+	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// Limits of one decision, so that no plugin, webhook or policy makes it large.
+const (
+	maxPatch    = 64 << 10  // bytes of a patch
+	maxMessage  = 8 << 10   // bytes of a message
+	maxName     = 256       // bytes of a name of an object, which has 253 at most
+	maxIdentity = 1024      // bytes of a user agent, as in audit events, of a user's name and of a group
+	maxGroups   = 100       // of a user
+	maxCalls    = 100       // of a step
+	maxWarnings = 10        // of a call
+	maxSteps    = 500       // of a request
+	maxDecision = 512 << 10 // bytes of a decision
+)
+
+// limited returns the operations up to the limit, and reports whether there were more.
+func limited(operations []v1alpha1.PatchOperation) (kept []v1alpha1.PatchOperation, isCut bool) {
+	n := 0
+	for i := range operations {
+		o := &operations[i]
+		if n += len(o.Path); o.Value != nil {
+			n += len(o.Value.Raw)
+		}
+		if n > maxPatch {
+			return operations[:i:i], true
+		}
+	}
+	return operations, false
+}
+
+// cut returns a message of bounded length.
+func cut(message string) string { return cutAt(message, maxMessage) }
+
+// cutAt returns a text of at most so many bytes. A text that was longer ends with "…".
+func cutAt(text string, bytes int) string {
+	if len(text) <= bytes {
+		return text
+	}
+	return strings.ToValidUTF8(text[:bytes], "") + "…"
+}
+
+// cutRequest cuts the parts of a request that a client chooses.
+func cutRequest(r *v1alpha1.Request) {
+	r.UserAgent = cutAt(r.UserAgent, maxIdentity)
+	cutUser(&r.User)
+	if r.ImpersonatedBy != nil {
+		cutUser(r.ImpersonatedBy)
+	}
+	for _, name := range []*string{&r.Subresource, &r.Group, &r.Version, &r.Resource, &r.Namespace, &r.Name,
+		&r.GenerateName} {
+		*name = cutAt(*name, maxName)
+	}
+	if r.Owner != nil {
+		r.Owner.Kind, r.Owner.Name = cutAt(r.Owner.Kind, maxName), cutAt(r.Owner.Name, maxName)
+	}
+}
+
+func cutUser(u *v1alpha1.User) {
+	u.Username = cutAt(u.Username, maxIdentity)
+	groups := make([]string, 0, min(len(u.Groups), maxGroups+1)) // the user's own are shared
+	for i, group := range u.Groups {
+		if i == maxGroups {
+			groups = append(groups, "…")
+			break
+		}
+		groups = append(groups, cutAt(group, maxIdentity))
+	}
+	u.Groups = groups
+}
