@@ -16,6 +16,8 @@
 // requires:
 //
 //	go generate ./apis
+//
+// The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package apis
 
 //go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.36.3 --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1

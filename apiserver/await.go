@@ -72,17 +72,17 @@ func (s *Server) AwaitStored(ctx context.Context) error {
 			if err != nil {
 				return fmt.Errorf("list of %s: %w", plural.Resource, err)
 			}
-			return plugin.Until(ctx, func() bool { return shows(store, list) })
+			return plugin.Until(ctx, func() bool { return isCurrent(store, list) })
 		})
 	}
 	return group.Wait()
 }
 
-// shows reports whether a cache is at least as new as a list.
-func shows(store cache.Store, list *metav1.PartialObjectMetadataList) bool {
+// isCurrent reports whether a cache is at least as new as a list.
+func isCurrent(store cache.Store, list *metav1.PartialObjectMetadataList) bool {
 	listed := make(map[string]uint64, len(list.Items))
 	for _, item := range list.Items {
-		listed[cache.MetaObjectToName(&item).String()] = storedAt(&item)
+		listed[cache.MetaObjectToName(&item).String()] = revisionOf(&item)
 	}
 	for _, object := range store.List() {
 		has, err := meta.Accessor(object)
@@ -90,17 +90,17 @@ func shows(store cache.Store, list *metav1.PartialObjectMetadataList) bool {
 			return false
 		}
 		name := cache.MetaObjectToName(has).String()
-		if at, ok := listed[name]; storedAt(has) >= at && ok {
+		if at, ok := listed[name]; revisionOf(has) >= at && ok {
 			delete(listed, name)
-		} else if storedAt(has) <= storedAt(list) {
+		} else if revisionOf(has) <= revisionOf(list) {
 			return false // gone by then, or older than listed
 		}
 	}
 	return len(listed) == 0
 }
 
-// storedAt is the order in which etcd has stored objects.
-func storedAt(object interface{ GetResourceVersion() string }) uint64 {
+// revisionOf returns the revision of etcd at which an object was stored.
+func revisionOf(object interface{ GetResourceVersion() string }) uint64 {
 	number, _ := strconv.ParseUint(object.GetResourceVersion(), 10, 64) // as the server has made it
 	return number
 }

@@ -31,13 +31,13 @@ const (
 	bootstrapConcurrency = 32
 	bootstrapRetry       = 20 * time.Millisecond
 	bootstrapTimeout     = 30 * time.Second
-	// beingMade bounds the time from the allocation of a Service's IP to the Service, by times in
-	// seconds.
-	beingMade = 3 * time.Second
+	// allocationTime bounds the time from the allocation of a Service's IP to the creation of the
+	// Service. The IP's time is in seconds.
+	allocationTime = 3 * time.Second
 )
 
-// bootstrapHook makes what a cluster has from its first moment on. The server is not ready before
-// it is done.
+// bootstrapHook makes the objects that a cluster has from its first moment on. The server isn't ready
+// before they are made.
 func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	config := rest.CopyConfig(hook.LoopbackClientConfig)
 	config.QPS = -1
@@ -83,7 +83,7 @@ func inParallel(ctx context.Context, tasks []task) error {
 			err := wait.PollUntilContextCancel(ctx, bootstrapRetry, true, func(ctx context.Context) (bool, error) {
 				err := t.run(ctx)
 				if ctx.Err() == nil || last == nil {
-					last = err // and not that time is over, where there is another reason
+					last = err // rather than that time is over, if there is another reason
 				}
 				return err == nil || apierrors.IsAlreadyExists(err), nil
 			})
@@ -160,9 +160,9 @@ func (c *config) kubernetesServiceTask(client kubernetes.Interface) task {
 	}}
 }
 
-// freeAPIServiceIP frees the IP of the Service by which pods find the API server, which isn't
-// there, where a server that was ended while it started had taken it and no more. Kubernetes'
-// controller finds such an IP after minutes. One that another server takes right now is left alone.
+// freeAPIServiceIP frees the IP of the Service by which pods find the API server. A server that was
+// ended while it started may have taken the IP without making the Service. Kubernetes' controller finds
+// such an IP after minutes. An IP that another server takes right now is left alone.
 func (c *config) freeAPIServiceIP(ctx context.Context, client kubernetes.Interface) error {
 	addresses := client.NetworkingV1().IPAddresses()
 	taken, err := addresses.Get(ctx, c.options.apiServiceIP.String(), metav1.GetOptions{})
@@ -171,9 +171,9 @@ func (c *config) freeAPIServiceIP(ctx context.Context, client kubernetes.Interfa
 	} else if err != nil {
 		return err
 	}
-	of := taken.Spec.ParentRef
-	if of == nil || of.Resource != "services" || of.Namespace != metav1.NamespaceDefault || of.Name != "kubernetes" ||
-		time.Since(taken.CreationTimestamp.Time) < beingMade {
+	owner := taken.Spec.ParentRef
+	if owner == nil || owner.Resource != "services" || owner.Namespace != metav1.NamespaceDefault ||
+		owner.Name != "kubernetes" || time.Since(taken.CreationTimestamp.Time) < allocationTime {
 		return nil
 	}
 	return addresses.Delete(ctx, taken.Name, metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(
@@ -188,8 +188,8 @@ func (c *config) securePort() int {
 	return c.options.SecureServing.BindPort
 }
 
-// bootstrapAdmission lets pass what the server itself writes until it is ready, and hands
-// everything else to the chain.
+// bootstrapAdmission admits all that the server itself writes until it is ready, and hands everything
+// else to the chain.
 //
 // A server must come up whatever its chain is, with AlwaysDeny on or a webhook that is down;
 // kube-apiserver does not. The exemption ends with the start: later on, what the server does for

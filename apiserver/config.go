@@ -69,12 +69,12 @@ type config struct {
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
 	loopback        *loopback                                 // how the server calls itself
-	dialled         *rest.Config                              // how it is called over TLS, where it listens
+	dialled         *rest.Config                              // how it is called over TLS, if it listens
 	customResources bool                                      // whether CustomResourceDefinitions are served
 	rbac            bool                                      // whether roles and bindings count
 	legacy          []schema.GroupVersionResource             // of Options.Legacy, served
-	patched         map[schema.GroupVersionResource]patchable // what quantities are looked for in
-	// admitted, where not nil, is around every request that may be admitted.
+	patched         map[schema.GroupVersionResource]patchable // the kinds whose patches are searched for quantities
+	// admitted, if not nil, is put around every request that may be admitted.
 	admitted func(http.Handler) http.Handler
 }
 
@@ -146,7 +146,7 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
 		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
-		return o.SecureServing.Listener.(*listener).counted(o.outerFilters(handler))
+		return o.SecureServing.Listener.(*listener).counted(o.withOuterFilters(handler))
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -160,7 +160,7 @@ func (c *config) writes(handler http.Handler) http.Handler {
 	if c.admitted != nil {
 		handler = c.admitted(handler)
 	}
-	return c.options.extended(withTimeToAnswer(withQuotaHolder(c.withBoundedQuantities(handler))))
+	return c.options.withFilters(withTimeToAnswer(withQuotaHolder(c.withBoundedQuantities(handler))))
 }
 
 // applyServing takes the listener, and lets the server call itself without a connection. For what
@@ -310,10 +310,9 @@ func (c *config) simpleStorage(generic *server.Config, codec runtime.Codec, vers
 	return nil
 }
 
-// applyAuthentication trusts, besides what the options say, client certificates of the server's own
-// authority where it keeps one: the administrator's must work whatever --client-ca-file is. Both
-// are one authority to the library, so that a certificate of neither is refused rather than
-// anonymous.
+// applyAuthentication trusts the authorities of the options and, if the server keeps one, its own: the
+// administrator's certificate must work whatever --client-ca-file is. Both are one authority to the
+// library, so that a certificate of neither is refused rather than anonymous.
 func (c *config) applyAuthentication(ctx context.Context) error {
 	o, g := c.options, c.generic
 	authentication := *o.Authentication
@@ -376,9 +375,9 @@ func (c *config) applyAuthorization(ctx context.Context) error {
 	return nil
 }
 
-// applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster
-// IPs or external names, or where --enable-aggregator-routing says so by their endpoints, and the
-// kubernetes Service in this process.
+// applyServiceResolver finds Services for aggregated APIs and conversion webhooks by their cluster IPs
+// or external names, or by their endpoints if --enable-aggregator-routing is set. The kubernetes Service
+// is in this process.
 func (c *config) applyServiceResolver() error {
 	loopback, err := url.Parse(c.generic.LoopbackClientConfig.Host)
 	if err != nil {

@@ -11,9 +11,9 @@ import (
 )
 
 const (
-	// quiet is how long nothing may have been served before connections are closed. A last answer,
+	// quietTime is how long nothing must have been served before connections are closed. A last answer,
 	// or the message that ends a connection, may still be on its way.
-	quiet = 50 * time.Millisecond
+	quietTime = 50 * time.Millisecond
 	// quietPoll is how often that is checked.
 	quietPoll = 5 * time.Millisecond
 )
@@ -69,7 +69,7 @@ func (l *listener) Close() error {
 	l.closing.Do(func() {
 		l.served.Store(time.Now().UnixNano())
 		go func() {
-			for l.requests.Load() > 0 || time.Since(time.Unix(0, l.served.Load())) < quiet {
+			for l.requests.Load() > 0 || time.Since(time.Unix(0, l.served.Load())) < quietTime {
 				time.Sleep(quietPoll)
 			}
 			l.closeConnections()

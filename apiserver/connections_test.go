@@ -93,7 +93,7 @@ func TestStopWhileServing(t *testing.T) {
 		t.Fatalf("it stopped while it served (%v)", err)
 	case got := <-answer:
 		t.Fatalf("the request ended with %s", got)
-	case <-time.After(4 * quiet): // that is when nothing happening could have done harm
+	case <-time.After(4 * quietTime): // that is when nothing happening could have done harm
 	}
 	close(goOn)
 	if got := <-answer; got != "answered" {

@@ -113,7 +113,7 @@ func (c *config) conversionWebhooks() webhook.AuthenticationInfoResolverWrapper 
 			c.generic.TracerProvider)
 	}
 	failing := &rest.Config{}
-	failing.Wrap(func(http.RoundTripper) http.RoundTripper { return unreachable{c.options.NoConversion} })
+	failing.Wrap(func(http.RoundTripper) http.RoundTripper { return failingTransport{c.options.NoConversion} })
 	return func(webhook.AuthenticationInfoResolver) webhook.AuthenticationInfoResolver {
 		return &webhook.AuthenticationInfoResolverDelegator{
 			ClientConfigForFunc:        func(string) (*rest.Config, error) { return failing, nil },
@@ -122,11 +122,11 @@ func (c *config) conversionWebhooks() webhook.AuthenticationInfoResolverWrapper 
 	}
 }
 
-// unreachable is a transport that fails.
-type unreachable struct{ error }
+// failingTransport is a transport that fails with an error.
+type failingTransport struct{ error }
 
 // RoundTrip implements http.RoundTripper.
-func (u unreachable) RoundTrip(*http.Request) (*http.Response, error) { return nil, u.error }
+func (t failingTransport) RoundTrip(*http.Request) (*http.Response, error) { return nil, t.error }
 
 // newKubernetes makes the server of Kubernetes' own kinds.
 func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPIServer, error) {
@@ -193,8 +193,8 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 	return c.addServiceHook(s)
 }
 
-// addLeadershipHook makes the server decide who of the candidates leads, where coordinated leader
-// election is on. Of several servers over one etcd one does.
+// addLeadershipHook makes the server decide which of the candidates leads, if coordinated leader
+// election is on. Of several servers over one etcd, one decides.
 func (c *config) addLeadershipHook(s *server.GenericAPIServer) error {
 	if !utilfeature.DefaultFeatureGate.Enabled(features.CoordinatedLeaderElection) {
 		return nil
@@ -283,7 +283,7 @@ func (c *config) addServiceHook(s *server.GenericAPIServer) error {
 // in it.
 func (c *config) endpointReconciler() (reconcilers.EndpointReconciler, error) {
 	if !c.options.publishEndpoints {
-		return unpublished{reconcilers.NewNoneEndpointReconciler()}, nil
+		return unpublishedReconciler{reconcilers.NewNoneEndpointReconciler()}, nil
 	}
 	endpoints, err := corev1client.NewForConfig(c.generic.LoopbackClientConfig)
 	if err != nil {
@@ -308,12 +308,12 @@ func (c *config) endpointReconciler() (reconcilers.EndpointReconciler, error) {
 	return reconcilers.NewLeaseEndpointReconciler(adapter, leases), nil
 }
 
-// unpublished is for a server that is no endpoint. The controller takes it for one that was killed
-// if there is nothing wrong with taking away what it has.
-type unpublished struct{ reconcilers.EndpointReconciler }
+// unpublishedReconciler is for a server that is no endpoint. The controller takes the server for one
+// that was killed, unless removing its endpoints fails.
+type unpublishedReconciler struct{ reconcilers.EndpointReconciler }
 
 // RemoveEndpoints implements reconcilers.EndpointReconciler.
-func (unpublished) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
+func (unpublishedReconciler) RemoveEndpoints(service string, _ net.IP, _ []corev1.EndpointPort) error {
 	return storage.NewKeyNotFoundError(service, 0)
 }
 
@@ -325,7 +325,7 @@ func (c *config) newAggregator(kubernetes *server.GenericAPIServer,
 	ownDefinitions(&generic, aggregatoropenapi.GetOpenAPIDefinitions)
 	generic.SkipOpenAPIInstallation = true // the aggregator merges the others'
 	if c.options.InProcess {
-		generic.OpenAPIConfig = nil // which takes long, for documents that nobody is there to read
+		generic.OpenAPIConfig = nil // making the documents takes long, and nobody reads them
 	}
 	if reportsStorageVersions() {
 		// Writes of a kind wait until the version in which this server stores it is known.

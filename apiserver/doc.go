@@ -10,4 +10,7 @@
 //
 // The package knows no admission plugin: New calls a function that builds an admission.Interface,
 // and every write passes it.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package apiserver

@@ -27,16 +27,16 @@ type Extension struct {
 	Authenticator func(authenticator.Request) authenticator.Request
 }
 
-// extended is the handler with all filters of extensions around it.
-func (o *Options) extended(handler http.Handler) http.Handler {
+// withFilters returns the handler with all filters of extensions around it.
+func (o *Options) withFilters(handler http.Handler) http.Handler {
 	for _, e := range o.Extensions {
 		handler = e.Filter(handler)
 	}
 	return handler
 }
 
-// outerFilters returns the handler with all outer filters of extensions around it.
-func (o *Options) outerFilters(handler http.Handler) http.Handler {
+// withOuterFilters returns the handler with all outer filters of extensions around it.
+func (o *Options) withOuterFilters(handler http.Handler) http.Handler {
 	for _, e := range o.Extensions {
 		handler = e.OuterFilter(handler)
 	}

@@ -52,13 +52,13 @@ func (c *config) fill(ctx context.Context, factories ...filler) {
 	for _, f := range factories {
 		f.WaitForCacheSyncWithContext(soon)
 	}
-	// Not before: a watch cache learns within 100 ms only that something of another kind was
-	// stored, and who fills an informer from it waits for that.
+	// Not before: a watch cache learns only within 100 ms that something of another kind was stored, and
+	// an informer that is filled from it waits for that.
 	c.makeServiceCIDR(soon)
 }
 
-// makeServiceCIDR makes the default ServiceCIDR, without which no Service gets an IP, where there
-// is none, as Kubernetes' controller does. Whatever fails here the controller does again.
+// makeServiceCIDR makes the default ServiceCIDR if there is none, as Kubernetes' controller does.
+// Without it no Service gets an IP. The controller does again what fails here.
 func (c *config) makeServiceCIDR(ctx context.Context) {
 	const name = defaultservicecidr.DefaultServiceCIDRName
 	cidrs := c.client.NetworkingV1().ServiceCIDRs()
@@ -109,25 +109,27 @@ func (c *config) serviceCIDRs() (cidrs []string) {
 	return cidrs
 }
 
-// A prompt factory is for the allocators of Services' IPs. They ask from when they are made on
-// whether their informers have synced, which begin later, so that they would know up to 100 ms
-// late; here each answer waits for that, and no longer than fillTimeout.
-type prompt struct {
+// waitingFactory is for the allocators of Services' IPs. As soon as they are made, they ask every 100 ms
+// whether their informers have synced, which begin later. Here each answer waits until they have, and
+// no longer than fillTimeout.
+type waitingFactory struct {
 	informers.SharedInformerFactory
 }
 
 // Networking implements informers.SharedInformerFactory.
-func (p prompt) Networking() networking.Interface { return networking.New(p, metav1.NamespaceAll, nil) }
-
-// InformerFor implements informers.SharedInformerFactory.
-func (p prompt) InformerFor(object runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
-	return promptInformer{p.SharedInformerFactory.InformerFor(object, make)}
+func (f waitingFactory) Networking() networking.Interface {
+	return networking.New(f, metav1.NamespaceAll, nil)
 }
 
-type promptInformer struct{ cache.SharedIndexInformer }
+// InformerFor implements informers.SharedInformerFactory.
+func (f waitingFactory) InformerFor(object runtime.Object, make internalinterfaces.NewInformerFunc) cache.SharedIndexInformer {
+	return waitingInformer{f.SharedInformerFactory.InformerFor(object, make)}
+}
+
+type waitingInformer struct{ cache.SharedIndexInformer }
 
 // HasSynced implements cache.SharedInformer.
-func (i promptInformer) HasSynced() bool {
+func (i waitingInformer) HasSynced() bool {
 	select {
 	case <-i.HasSyncedChecker().Done():
 	case <-time.After(fillTimeout):

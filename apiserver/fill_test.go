@@ -10,7 +10,7 @@ import (
 // Whether an informer has synced is answered once it has, also where it is asked before it begins.
 func TestPrompt(t *testing.T) {
 	factory := informers.NewSharedInformerFactory(fake.NewClientset(), 0)
-	informer := prompt{factory}.Networking().V1().ServiceCIDRs().Informer()
+	informer := waitingFactory{factory}.Networking().V1().ServiceCIDRs().Informer()
 	asking, synced := make(chan struct{}), make(chan bool)
 	go func() {
 		close(asking)

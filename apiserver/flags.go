@@ -9,9 +9,9 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
 )
 
-// notThere are flags of kube-apiserver for features that Gatehouse doesn't have. They are known, so
-// that the start fails with the reason.
-type notThere struct {
+// unsupportedFlags are flags of kube-apiserver for features that Gatehouse doesn't have. They are known,
+// so that the start fails with the reason.
+type unsupportedFlags struct {
 	egressSelector, peerCA, peerIP, peerPort string
 }
 
@@ -34,12 +34,12 @@ func (o *Options) AddFlags(fss *cliflag.NamedFlagSets) {
 	o.addKubeletFlags(fss.FlagSet("kubelet"))
 	o.addAggregationFlags(fss.FlagSet("aggregation"))
 	o.addLeadershipFlags(fss.FlagSet("coordinated leadership"))
-	o.notThere.addFlags(fss.FlagSet("not supported"))
+	o.unsupported.addFlags(fss.FlagSet("not supported"))
 }
 
 func (o *Options) addTokenFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.ServiceAccountSigningKeyFile, serviceAccountSigningKey, o.ServiceAccountSigningKeyFile,
-		"File with the private key that signs service account tokens."+o.own(" A key of the server's own if empty."))
+		"File with the private key that signs service account tokens."+o.ownHelp(" A key of the server's own if empty."))
 	fs.StringVar(&o.ServiceAccountSigningEndpoint, serviceAccountSigningEndpoint, o.ServiceAccountSigningEndpoint,
 		"Socket at which an external signer of service account tokens listens, in place of keys of the server's.")
 }
@@ -82,7 +82,7 @@ func (o *Options) addKubeletFlags(fs *pflag.FlagSet) {
 	fs.UintVar(&o.Kubelet.Port, "kubelet-port", o.Kubelet.Port, "The kubelets' port.")
 	deprecated(fs, "kubelet-port", "kubelet-port is deprecated and will be removed.", false)
 	fs.UintVar(&o.Kubelet.ReadOnlyPort, "kubelet-read-only-port", o.Kubelet.ReadOnlyPort,
-		"The kubelets' port for who may only read.")
+		"The kubelets' read-only port.")
 	deprecated(fs, "kubelet-read-only-port", "kubelet-read-only-port is deprecated and will be removed.", false)
 }
 
@@ -106,7 +106,7 @@ func (o *Options) addLeadershipFlags(fs *pflag.FlagSet) {
 		o.LeaderElection.RetryPeriod, "The period for retrying to renew a coordinated leader election lease.")
 }
 
-func (n *notThere) addFlags(fs *pflag.FlagSet) {
+func (n *unsupportedFlags) addFlags(fs *pflag.FlagSet) {
 	for name, value := range map[string]*string{
 		"egress-selector-config-file": &n.egressSelector,
 		"peer-ca-file":                &n.peerCA,
@@ -117,8 +117,8 @@ func (n *notThere) addFlags(fs *pflag.FlagSet) {
 	}
 }
 
-// own is help about what a server without configuration has of its own.
-func (o *Options) own(help string) string {
+// ownHelp returns help about the files of a server's own, or nothing if it has no data directory.
+func (o *Options) ownHelp(help string) string {
 	if o.hasOwn() {
 		return help
 	}

@@ -74,13 +74,13 @@ func (c *config) restOptions(delegate generic.RESTOptionsGetter,
 	return c.options.Legacy.RESTOptions(c.backend.RESTOptions(delegate, cached), c.ready)
 }
 
-// allocated returns the client configuration and the informers of what allocates IPs and ports to
-// Services, and takes back what no Service has: the server's own, but a Service that is hidden must
-// not lose what it was given.
-func (c *config) allocated(s *server.GenericAPIServer) (*restclient.Config, informers.SharedInformerFactory, error) {
+// allocatorInformers returns the client configuration and the informers of the allocators of Services'
+// IPs and ports, which also take back those that no Service has. They are the server's own, unless it
+// hides objects: a hidden Service must not lose its IPs.
+func (c *config) allocatorInformers(s *server.GenericAPIServer) (*restclient.Config, informers.SharedInformerFactory, error) {
 	config, differs := c.options.Legacy.SeesAll(c.generic.LoopbackClientConfig)
 	if !differs {
-		return config, prompt{c.informers}, nil
+		return config, waitingFactory{c.informers}, nil
 	}
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -88,7 +88,7 @@ func (c *config) allocated(s *server.GenericAPIServer) (*restclient.Config, info
 	}
 	factory := informers.NewSharedInformerFactoryWithOptions(client, upstream.InformerResync,
 		informers.WithTransform(withoutManagedFields))
-	return config, prompt{factory},
+	return config, waitingFactory{factory},
 		s.AddPostStartHook("gatehouse/start-allocation-informers", func(hook server.PostStartHookContext) error {
 			factory.StartWithContext(hook)
 			return nil
@@ -127,9 +127,9 @@ func requireResources(resources *serverstorage.ResourceConfig, legacy []schema.G
 	return utilerrors.NewAggregate(errs)
 }
 
-// yieldVersions makes Kubernetes not serve, of resources, versions in which legacy ones are served:
-// a version comes from one scheme. If somebody asks for one of Kubernetes' resources there by its
-// name, that is an error.
+// yieldVersions switches off, in resources, Kubernetes' versions in which legacy resources are served,
+// because a version comes from one scheme. It is an error if one of Kubernetes' own resources in such a
+// version is switched on by its name.
 func yieldVersions(resources *serverstorage.ResourceConfig, legacy []schema.GroupVersionResource) error {
 	for _, ours := range legacy {
 		for theirs, on := range resources.ExplicitResourceConfigs {

@@ -101,8 +101,8 @@ func (a *loopbackAnswer) Flush() {
 	// After the reader is gone, a write would wait forever.
 	a.kept = context.AfterFunc(a.ctx, func() { reader.CloseWithError(context.Canceled) })
 	a.answer(loopbackBody{reader, a.cancel}, -1)
-	if a.whole.Len() > 0 { // a write of nothing, too, would wait for who reads
-		_, _ = a.stream.Write(a.whole.Bytes()) // whoever doesn't read it has gone
+	if a.whole.Len() > 0 { // even a write of nothing would wait for the reader
+		_, _ = a.stream.Write(a.whole.Bytes()) // fails if the reader has gone
 	}
 }
 
@@ -154,25 +154,25 @@ func (b loopbackBody) Close() error {
 	return b.PipeReader.Close()
 }
 
-// A silence is a listener that accepts no connections.
-type silence struct {
+// A silentListener accepts no connections.
+type silentListener struct {
 	closed chan struct{}
 	once   sync.Once
 }
 
-func newSilence() *silence { return &silence{closed: make(chan struct{})} }
+func newSilentListener() *silentListener { return &silentListener{closed: make(chan struct{})} }
 
 // Accept implements net.Listener.
-func (s *silence) Accept() (net.Conn, error) {
+func (s *silentListener) Accept() (net.Conn, error) {
 	<-s.closed
 	return nil, net.ErrClosed
 }
 
 // Close implements net.Listener.
-func (s *silence) Close() error {
+func (s *silentListener) Close() error {
 	s.once.Do(func() { close(s.closed) })
 	return nil
 }
 
 // Addr implements net.Listener: the address that a server of its own has by default.
-func (s *silence) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }
+func (s *silentListener) Addr() net.Addr { return &net.TCPAddr{IP: net.IPv4(127, 0, 0, 1), Port: 6443} }

@@ -40,8 +40,8 @@ const (
 // NewKubeAPIServerOptions kube-apiserver's. Flags have kube-apiserver's names and meanings.
 type Options struct {
 	// DataDir holds the embedded etcd's data, the server's own certificates and the administrator's
-	// kubeconfig. Where it is empty, the server has nothing of its own and keeps nothing: etcd,
-	// keys and authorities are all to be given, as to kube-apiserver.
+	// kubeconfig. If it is empty, the server has nothing of its own and keeps nothing: etcd, keys and
+	// authorities must all be given, as to kube-apiserver.
 	DataDir string
 
 	Run            *genericoptions.ServerRunOptions
@@ -104,9 +104,9 @@ type Options struct {
 	// LeaderElection has the times of coordinated leader election, if its feature gate is on.
 	LeaderElection leaderelection.LeaderElectionTimers
 	// ServiceAccountSigningKeyFile signs service account tokens; empty for a key of the server's
-	// own. ServiceAccountSigningEndpoint is the socket of who signs them instead.
+	// own. ServiceAccountSigningEndpoint is the socket of an external signer.
 	ServiceAccountSigningKeyFile, ServiceAccountSigningEndpoint string
-	// ProxyClientCertFile and ProxyClientKeyFile prove to aggregated API servers who is calling.
+	// ProxyClientCertFile and ProxyClientKeyFile identify this server to aggregated API servers.
 	ProxyClientCertFile, ProxyClientKeyFile string
 	// EnableAggregatorRouting makes aggregated APIs and conversion webhooks be reached at their
 	// Services' endpoints. Otherwise they are at the cluster IPs, which something must route.
@@ -114,9 +114,9 @@ type Options struct {
 	// AggregatorRejectForwardingRedirects keeps redirects of aggregated API servers from clients.
 	AggregatorRejectForwardingRedirects bool
 
-	notThere notThere
+	unsupported unsupportedFlags
 
-	// The rest is derived by Complete.
+	// The rest is derived by complete.
 
 	authority        *pki.Authority
 	tokenIssuer      serviceaccount.TokenGenerator
@@ -173,7 +173,7 @@ func NewOptions() *Options {
 	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	o.SecureServing.ServerCert.CertDirectory = ""
 	// A stop ends the watches, which kube-apiserver by default waits for until --request-timeout,
-	// and then the listener, so that who asks meanwhile is told to ask again.
+	// and then the listener, so that clients that call meanwhile are told to try again.
 	o.Run.ShutdownWatchTerminationGracePeriod = watchTermination
 	o.Run.ShutdownSendRetryAfter = true
 	o.Authorization.Modes = []string{modes.ModeNode, modes.ModeRBAC}

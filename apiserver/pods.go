@@ -41,7 +41,7 @@ type podStorage interface {
 
 func newPodSource() *podSource { return &podSource{known: make(chan struct{})} }
 
-// serve begins to pass on what storage has. Earlier requests have waited for it.
+// serve begins to pass on the objects of storage. Earlier requests have waited for it.
 func (p *podSource) serve(storage rest.Storage) error {
 	pods, ok := storage.(podStorage)
 	if !ok {
@@ -63,17 +63,17 @@ func (p *podSource) feed(factory informers.SharedInformerFactory, whole bool) er
 }
 
 func (p *podSource) informer(_ kubernetes.Interface, resync time.Duration) cache.SharedIndexInformer {
-	return cache.NewSharedIndexInformer(listed{&cache.ListWatch{
+	return cache.NewSharedIndexInformer(listFirst{&cache.ListWatch{
 		ListWithContextFunc: p.list, WatchFuncWithContext: p.watch, DisableChunking: true,
 	}}, &corev1.Pod{}, resync, cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 }
 
-// listed begins with a list and not with a watch that sends all there is: what is listed is the
-// watch cache's own, in memory once.
-type listed struct{ *cache.ListWatch }
+// listFirst makes an informer begin with a list, and not with a watch that sends all objects: a list has
+// the watch cache's own objects, which are in memory once.
+type listFirst struct{ *cache.ListWatch }
 
 // IsWatchListSemanticsUnSupported is asked by reflectors.
-func (listed) IsWatchListSemanticsUnSupported() bool { return true }
+func (listFirst) IsWatchListSemanticsUnSupported() bool { return true }
 
 // ready waits until the storage is.
 func (p *podSource) ready(ctx context.Context) error {

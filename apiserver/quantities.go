@@ -21,8 +21,8 @@ import (
 	"gatehouse.dev/internal/quantity"
 )
 
-// boundQuantities has the group refuse quantities that take too long to parse. Codecs see all that
-// is sent but two kinds of patches, of which withBoundedQuantities sees the others.
+// boundQuantities makes the group refuse quantities that take too long to parse. Codecs see all that is
+// sent except for two kinds of patches, which withBoundedQuantities checks.
 func (c *config) boundQuantities(group *server.APIGroupInfo) {
 	group.NegotiatedSerializer = quantity.Serializer(group.NegotiatedSerializer)
 	for version, resources := range group.VersionedResourcesStorageMap {
@@ -95,7 +95,7 @@ func (c *config) checkPatch(r *http.Request) error {
 	}
 	object, err := patched.empty(resource.GroupVersion())
 	if err != nil {
-		return nil // which the handler will say
+		return nil // the handler reports it
 	}
 	limit := c.generic.MaxRequestBodyBytes
 	if limit <= 0 {

@@ -44,7 +44,7 @@ type withoutHook struct{ provider }
 // resource of the same name, a client that gives no group gets the first.
 func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 	g := c.generic
-	loopback, allocated, err := c.allocated(s)
+	loopback, allocated, err := c.allocatorInformers(s)
 	if err != nil {
 		return nil, err
 	}
@@ -121,7 +121,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
 		}
 		// A kind that this version of Kubernetes no longer has, or doesn't have yet, isn't served
-		// even where its group version is on.
+		// even if its group version is on.
 		if err := lifecycle.RemoveUnavailableKinds(group.GroupName(), info.Scheme, info.VersionedResourcesStorageMap,
 			resources); err != nil {
 			return fmt.Errorf("API group %q: %w", group.GroupName(), err)
@@ -137,7 +137,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 			named = append(named, other)
 		}
 		if len(info.VersionedResourcesStorageMap) == 0 {
-			continue // switched off altogether
+			continue // all of it is switched off
 		}
 		info.PrioritizedVersions = slices.DeleteFunc(slices.Clone(info.PrioritizedVersions),
 			func(gv schema.GroupVersion) bool {
@@ -166,14 +166,14 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		return err
 	}
 	for _, group := range named {
-		group.StaticOpenAPISpec = nil // which is of all kinds; nobody reads it any more
+		group.StaticOpenAPISpec = nil // it describes all kinds, and nobody reads it any more
 	}
 	return nil
 }
 
-// untilStopped is a hook that ends well when the server stops. The one that repairs what was
-// allocated to Services waits a minute for the server to answer and then ends the process, also
-// where that server was stopped and the process goes on.
+// untilStopped returns a hook that ends without an error when the server stops. The hook that repairs
+// the allocations of Services waits a minute for the server to answer and then ends the process, even
+// if that server was stopped and the process goes on.
 func untilStopped(run server.PostStartHookFunc) server.PostStartHookFunc {
 	return func(hook server.PostStartHookContext) error {
 		done := make(chan error, 1)

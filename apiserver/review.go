@@ -40,7 +40,7 @@ func (s *Server) Handler(authorize bool) http.Handler {
 	return genericapifilters.WithAuditInit(genericapifilters.WithWarningRecorder(handler))
 }
 
-// Authorizer decides who may do what.
+// Authorizer returns the authorizer of the server's requests.
 func (s *Server) Authorizer() authorizer.Authorizer { return s.authorizer }
 
 // Cached returns the kinds of which the server has all objects in informers: those that its plugins

@@ -69,11 +69,11 @@ type OptionsError struct{ Err error }
 
 func (e OptionsError) Error() string { return e.Err.Error() }
 
-// Unwrap is the error as it was.
+// Unwrap returns the error as it was.
 func (e OptionsError) Unwrap() error { return e.Err }
 
-// optionsError is err as an error in the options, unless it is for want of space, which there may
-// be again, that what the options say can't be done.
+// optionsError returns err as an error in the options, unless the disk is full: then the same options
+// may work later.
 func optionsError(err error) error {
 	if errors.Is(err, syscall.ENOSPC) || errors.Is(err, syscall.EDQUOT) {
 		return err
@@ -85,7 +85,7 @@ func optionsError(err error) error {
 type Server struct {
 	options     *Options
 	lock        *datadir.Lock
-	etcd        *etcd.Server // nil where the etcd is somebody else's
+	etcd        *etcd.Server // nil if the etcd is somebody else's
 	tracer      tracing.TracerProvider
 	backend     *storage.Backend
 	admission   *bootstrapAdmission
@@ -102,15 +102,15 @@ type Server struct {
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
 	admin       *rest.Config
 	loopback    *rest.Config // how the server calls itself
-	dialled     *rest.Config // how it is called over TLS, where it listens
+	dialled     *rest.Config // how it is called over TLS, if it listens
 	ready       chan struct{}
 }
 
 // New builds a server: it takes the port, opens the storage, builds the admission chain and writes
 // the administrator's kubeconfig. Whatever is wrong with the options, the port, the storage or the
-// chain's configuration is its error, an OptionsError where the options are wrong, and nothing is
-// left running then. The server serves when Run is called; Run must be called, since it also
-// releases everything.
+// chain's configuration is its error, an OptionsError if the options are wrong, and nothing is left
+// running then. The server serves when Run is called; Run must be called, since it also releases
+// everything.
 func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err error) {
 	ctx, cancel := context.WithCancel(ctx)
 	s := &Server{options: o, cancel: cancel, done: make(chan struct{}), ready: make(chan struct{})}
@@ -151,8 +151,8 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 			return nil, err
 		}
 	}
-	// The library keeps the stack of who adds a path, of which there are hundreds: a stack of its
-	// own is a short one.
+	// The library keeps the stack of each call that adds a path, of which there are hundreds. The stack
+	// of a goroutine of its own is short.
 	built := make(chan error)
 	go func() { built <- s.buildServers(c) }()
 	if err := <-built; err != nil {
@@ -187,7 +187,7 @@ func (s *Server) takeDirectory() (err error) {
 func (s *Server) listen() error {
 	serving := s.options.SecureServing
 	if s.options.InProcess {
-		serving.Listener = newSilence()
+		serving.Listener = newSilentListener()
 	}
 	if errs := serving.Validate(); len(errs) > 0 && serving.Listener == nil && !s.options.hasOwn() {
 		return OptionsError{errs[0]} // a port of 0 is one that nobody would find
@@ -329,8 +329,8 @@ func (s *Server) Run(ctx context.Context) error {
 	return errors.Join(s.run(ctx), <-stopped)
 }
 
-// afterStart is a context that ends when ctx does, but not while the server starts: some of
-// Kubernetes' start hooks end the process where they are interrupted.
+// afterStart returns a context that ends when ctx does, but not while the server starts: some of
+// Kubernetes' start hooks end the process if they are interrupted.
 func (s *Server) afterStart(ctx context.Context) (context.Context, context.CancelFunc) {
 	later, cancel := context.WithCancel(context.WithoutCancel(ctx))
 	context.AfterFunc(ctx, func() {
@@ -365,15 +365,15 @@ func (s *Server) awaitReady(ctx context.Context) {
 // Ready is closed once the server is ready: /readyz has said ok.
 func (s *Server) Ready() <-chan struct{} { return s.ready }
 
-// AdminConfig is the administrator's client configuration: what admin.kubeconfig says. A server
-// without a data directory has its own for it.
+// AdminConfig returns the administrator's client configuration, that of admin.kubeconfig. Without a
+// data directory it is the server's own.
 func (s *Server) AdminConfig() *rest.Config { return rest.CopyConfig(s.admin) }
 
-// Pods is the server's cache of all pods, of what podcache.Trim leaves of them, or podcache.Whole.
-// Objects that are hidden are not in it.
+// Pods returns the server's cache of all pods, with what podcache.Trim, or podcache.Whole, leaves of
+// them. It doesn't have hidden objects.
 func (s *Server) Pods() corev1informers.PodInformer { return s.informers.Core().V1().Pods() }
 
-// Etcd is the server's own etcd, nil where it uses another.
+// Etcd returns the server's own etcd, or nil if it uses another.
 func (s *Server) Etcd() *etcd.Server { return s.etcd }
 
 func (s *Server) release() {
@@ -392,7 +392,7 @@ func (s *Server) release() {
 		s.lock.Release()
 	}
 	if s.tracer != nil {
-		// The server has done so already where it ran.
+		// The server has done so already if it ran.
 		_ = s.tracer.Shutdown(context.Background())
 	}
 }

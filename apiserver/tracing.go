@@ -10,15 +10,16 @@ import (
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 )
 
-// lastSpans bounds how long a server that stops tries to send the spans that it still has. Who
-// receives them may be gone.
+// lastSpans bounds how long a server that stops tries to send the spans that it still has. Their
+// receiver may be gone.
 const lastSpans = 2 * time.Second
 
 // Tracing reports whether requests are traced.
 func (o *Options) Tracing() bool { return o.Traces.ConfigFile != "" }
 
-// newTracer makes what records the spans of traces, and sends them to where --tracing-config-file
-// says. Without that file it records nothing, but the context of a client's trace is passed on.
+// newTracer returns a provider that records the spans of traces, and sends them to the endpoint in
+// --tracing-config-file. Without that file it records nothing, but passes on the context of a client's
+// trace.
 func (o *Options) newTracer() (tracing.TracerProvider, error) {
 	if !o.Tracing() {
 		return tracing.NewNoopTracerProvider(), nil
@@ -29,14 +30,14 @@ func (o *Options) newTracer() (tracing.TracerProvider, error) {
 	if err := o.Traces.ApplyTo(nil, config); err != nil {
 		return nil, fmt.Errorf("--tracing-config-file %s: %w", o.Traces.ConfigFile, err)
 	}
-	return hurried{config.TracerProvider}, nil
+	return promptProvider{config.TracerProvider}, nil
 }
 
-// hurried is a TracerProvider that doesn't hold up the end of a server.
-type hurried struct{ tracing.TracerProvider }
+// promptProvider is a TracerProvider that doesn't hold up the end of a server.
+type promptProvider struct{ tracing.TracerProvider }
 
-// Shutdown sends what there is, in the time there is.
-func (h hurried) Shutdown(ctx context.Context) error {
+// Shutdown sends the spans that there are within lastSpans.
+func (h promptProvider) Shutdown(ctx context.Context) error {
 	ctx, cancel := context.WithTimeout(ctx, lastSpans)
 	defer cancel()
 	return h.TracerProvider.Shutdown(ctx)

@@ -58,7 +58,7 @@ func (o *Options) validate() error {
 	errs = append(errs, o.validateServices()...)
 	errs = append(errs, o.validateLeadership()...)
 	errs = append(errs, o.validateTokens()...)
-	errs = append(errs, o.validateFairness(), o.notThere.validate())
+	errs = append(errs, o.validateFairness(), o.unsupported.validate())
 	if (o.ProxyClientCertFile == "") != (o.ProxyClientKeyFile == "") {
 		errs = append(errs,
 			errors.New("--proxy-client-cert-file and --proxy-client-key-file must be specified together"))
@@ -104,8 +104,8 @@ func (o *Options) validateLeadership() (errs []error) {
 	return errs
 }
 
-// validateTokens wants to be told who signs service account tokens where the server has no key of
-// its own.
+// validateTokens returns an error if the server has no key of its own to sign service account tokens,
+// and the flags name no other.
 func (o *Options) validateTokens() []error {
 	accounts := o.Authentication.ServiceAccounts
 	switch {
@@ -154,8 +154,8 @@ func (o *Options) validateFairness() error {
 	return nil
 }
 
-// validate refuses what is known but not there, with the reason.
-func (n notThere) validate() error {
+// validate returns an error, with the reason, if one of these flags is set.
+func (n unsupportedFlags) validate() error {
 	if n.egressSelector != "" {
 		return errors.New("--egress-selector-config-file: egress selectors are not supported: Gatehouse reaches " +
 			"etcd, webhooks and nodes directly, or by HTTPS_PROXY")

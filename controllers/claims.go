@@ -52,7 +52,7 @@ func claimProtection(ctx context.Context, e *environment) (func(context.Context)
 type claimClient struct {
 	kubernetes.Interface
 	claims corev1listers.PersistentVolumeClaimLister
-	// deleted are the claims that were known to be deleted before their namespace's pods were last
+	// deleted holds the claims that were known to be deleted before their namespace's pods were last
 	// listed.
 	deleted sets.Set[types.UID]
 }

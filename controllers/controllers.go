@@ -9,6 +9,9 @@
 // policies. They have kube-controller-manager's names. They are clients: the same code runs inside
 // the server and, as `gatehouse controllers`, apart from it. Their writes pass admission like any
 // client's.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package controllers
 
 import (
@@ -116,7 +119,7 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	if o.QuotaSyncPeriod == 0 {
 		o.QuotaSyncPeriod = DefaultQuotaSyncPeriod
 	}
-	if len(o.chosen()) == 0 {
+	if len(o.chosenControllers()) == 0 {
 		return nil
 	}
 	if err := o.completeRootCA(config); err != nil {
@@ -132,9 +135,9 @@ func Run(ctx context.Context, config *rest.Config, o Options) error {
 	return lead(ctx, client, func(leading context.Context) error { return o.run(leading, config) })
 }
 
-// chosen returns the controllers to run. The first mention of a name decides, as in
+// chosenControllers returns the controllers to run. The first mention of a name decides, as in
 // kube-controller-manager. Workloads counts as a mention after all others.
-func (o Options) chosen() []controller {
+func (o Options) chosenControllers() []controller {
 	offByDefault, wanted := sets.NewString(), slices.Clone(o.Controllers)
 	for _, c := range workloads {
 		offByDefault.Insert(c.name)
@@ -153,12 +156,12 @@ func (o Options) chosen() []controller {
 
 // Runs reports whether the controller of that name runs.
 func (o Options) Runs(name string) bool {
-	return slices.ContainsFunc(o.chosen(), func(c controller) bool { return c.name == name })
+	return slices.ContainsFunc(o.chosenControllers(), func(c controller) bool { return c.name == name })
 }
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
-	// decoding is most of what lists and watches cost
+	// Most of the cost of lists and watches is decoding.
 	config.ContentType = runtime.ContentTypeProtobuf
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	// The informers read with the given identity: controllers in one process may share what they
@@ -177,7 +180,7 @@ func (o Options) run(ctx context.Context, config *rest.Config) error {
 	// ended.
 	informing, stop := context.WithCancel(context.WithoutCancel(ctx))
 	var running sync.WaitGroup
-	for _, c := range o.chosen() {
+	for _, c := range o.chosenControllers() {
 		running.Go(func() { shared.keep(ctx, informing, c) })
 	}
 	running.Wait()
@@ -203,7 +206,7 @@ func (s *shared) keep(ctx, informing context.Context, c controller) {
 		if ctx.Err() != nil || err == nil {
 			return
 		}
-		cannotWork(c.name, err)
+		logCannotWork(c.name, err)
 		select {
 		case <-ctx.Done():
 			return
@@ -239,8 +242,8 @@ func (s *shared) runOnce(ctx, informing context.Context, c controller) (err erro
 	return nil
 }
 
-// cannotWork logs what is missing, for the administrator.
-func cannotWork(controller string, err error) {
+// logCannotWork logs, for the administrator, why a controller can't work.
+func logCannotWork(controller string, err error) {
 	klog.ErrorS(err, "Controller can't work and tries again", "controller", controller)
 }
 

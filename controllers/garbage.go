@@ -49,25 +49,25 @@ func garbageCollection(ctx context.Context, e *environment) (func(context.Contex
 // nothing, and collects nothing, if the controller may not read discovery; this one logs the error.
 type garbageKinds struct {
 	discovery.ServerResourcesInterface
-	said string // of the last question's error
+	lastError string // that of the last call
 }
 
 // ServerPreferredResources implements discovery.ServerResourcesInterface, for one caller at a time.
 func (k *garbageKinds) ServerPreferredResources() ([]*metav1.APIResourceList, error) {
 	found, err := k.ServerResourcesInterface.ServerPreferredResources()
 	if len(found) > 0 {
-		k.said = ""
+		k.lastError = ""
 		return found, err
 	}
-	if says := undiscovered(err); says.Error() != k.said {
-		k.said = says.Error()
-		cannotWork(names.GarbageCollectorController, says)
+	if reason := discoveryError(err); reason.Error() != k.lastError {
+		k.lastError = reason.Error()
+		logCannotWork(names.GarbageCollectorController, reason)
 	}
 	return found, err
 }
 
-// undiscovered returns the reason why a server's kinds aren't known.
-func undiscovered(err error) error {
+// discoveryError returns the reason why a server's kinds aren't known.
+func discoveryError(err error) error {
 	switch {
 	case err == nil:
 		err = errors.New("it serves none")

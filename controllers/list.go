@@ -70,7 +70,7 @@ func namespaces(ctx context.Context, e *environment) (func(context.Context), err
 	// The controller makes a request while it is built, and ends the process if it gets no answer.
 	known, err := client.Discovery().ServerPreferredNamespacedResources()
 	if len(known) == 0 {
-		return nil, undiscovered(err)
+		return nil, discoveryError(err)
 	}
 	discover := func() ([]*metav1.APIResourceList, error) {
 		if known != nil {
@@ -137,8 +137,7 @@ func (o *Options) completeRootCA(config *rest.Config) (err error) {
 	return nil
 }
 
-// clusterRoleAggregation fills ClusterRoles that have an aggregationRule: admin, edit and view are
-// such.
+// clusterRoleAggregation fills ClusterRoles that have an aggregationRule, such as admin, edit and view.
 func clusterRoleAggregation(_ context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("clusterrole-aggregation-controller"))
 	if err != nil {
@@ -192,8 +191,8 @@ func serves(client kubernetes.Interface, resource schema.GroupVersionResource) (
 		func(r metav1.APIResource) bool { return r.Name == resource.Resource }), nil
 }
 
-// volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no
-// volume names any more. A server that is to be like an older version has no such classes.
+// volumeAttributesClassProtection takes the finalizer off deleted classes that no claim and no volume
+// names any more. A server that emulates an older version has no such classes.
 func volumeAttributesClassProtection(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, err := kubernetes.NewForConfig(e.clientConfig("volumeattributesclass-protection-controller"))
 	if err != nil {

@@ -66,10 +66,10 @@ func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissi
 	var unknown []UnknownField
 	for e, text := range texts {
 		seen := map[expression.TypeIssue]bool{}
-		for _, of := range issues {
-			for _, issue := range of[e] {
-				if !seen[issue] && !slices.ContainsFunc(issues, func(of [][]expression.TypeIssue) bool {
-					return !lacks(of[e], issue, text)
+		for _, found := range issues {
+			for _, issue := range found[e] {
+				if !seen[issue] && !slices.ContainsFunc(issues, func(other [][]expression.TypeIssue) bool {
+					return !lacks(other[e], issue, text)
 				}) {
 					unknown = append(unknown, UnknownField{Path: paths[e], Message: issue.Message, Kinds: kinds})
 				}
@@ -83,7 +83,7 @@ func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissi
 // undefinedField is the beginning of CEL's message about a missing field.
 const undefinedField = "undefined field"
 
-// expressionsOf returns a policy's expressions, and where they are.
+// expressionsOf returns a policy's expressions and their paths.
 func expressionsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (paths, texts []string) {
 	spec := field.NewPath("spec")
 	add := func(path *field.Path, text string) {
@@ -110,13 +110,13 @@ func expressionsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (p
 
 // lacks reports whether a kind with these issues lacks the field of another kind's issue too. It
 // does if it has the same issue, or one further left in the same chain of fields.
-func lacks(issues []expression.TypeIssue, of expression.TypeIssue, text string) bool {
+func lacks(issues []expression.TypeIssue, other expression.TypeIssue, text string) bool {
 	return slices.ContainsFunc(issues, func(issue expression.TypeIssue) bool {
-		if issue.Line != of.Line || issue.Column > of.Column {
+		if issue.Line != other.Line || issue.Column > other.Column {
 			return false
 		}
 		line := []rune(strings.Split(text, "\n")[issue.Line-1])
-		return strings.Trim(string(line[issue.Column:of.Column]), fieldChain) == ""
+		return strings.Trim(string(line[issue.Column:other.Column]), fieldChain) == ""
 	})
 }
 

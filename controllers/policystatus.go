@@ -167,7 +167,7 @@ func (t *policyTypes) check(policy *admissionregistrationv1.ValidatingAdmissionP
 			fields = append(fields, path.Index(i).Child("messageExpression").String())
 		}
 	}
-	told := make([][]string, len(texts))
+	messages := make([][]string, len(texts))
 	params := paramsOf(policy)
 	kinds, _ := t.kinds(policy)
 	for _, kind := range kinds {
@@ -180,14 +180,14 @@ func (t *policyTypes) check(policy *admissionregistrationv1.ValidatingAdmissionP
 		}
 		for i, err := range typed.Check(policy.Spec.Variables, texts...) {
 			if err != nil {
-				told[i] = append(told[i], fmt.Sprintf("%v: %v\n", kind, err))
+				messages[i] = append(messages[i], fmt.Sprintf("%v: %v\n", kind, err))
 			}
 		}
 	}
-	for i, messages := range told {
-		if len(messages) > 0 {
+	for i, texts := range messages {
+		if len(texts) > 0 {
 			warnings = append(warnings, admissionregistrationv1.ExpressionWarning{FieldRef: fields[i],
-				Warning: strings.Join(messages, "\n")})
+				Warning: strings.Join(texts, "\n")})
 		}
 	}
 	return warnings
@@ -215,15 +215,15 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 	if err != nil {
 		return nil, err
 	}
-	var of *apiservercel.DeclType
+	var paramsType *apiservercel.DeclType
 	if !params.Empty() {
 		var known bool
-		if of, known, err = t.typeOf(params); err != nil {
-			of = nil
+		if paramsType, known, err = t.typeOf(params); err != nil {
+			paramsType = nil
 		}
 		fixed = fixed && known
 	}
-	typed, err := expression.NewTypeChecker(object, of, !params.Empty())
+	typed, err := expression.NewTypeChecker(object, paramsType, !params.Empty())
 	if err == nil && fixed {
 		t.typed[key] = typed
 	}
@@ -231,7 +231,7 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 }
 
 // typeOf returns the type of a kind's objects, and reports whether it never changes.
-func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.DeclType, fixed bool, err error) {
+func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (declared *apiservercel.DeclType, fixed bool, err error) {
 	stated, err := builtInTypes().ResolveSchema(kind)
 	fixed = err == nil
 	if errors.Is(err, resolver.ErrSchemaNotFound) {
@@ -240,10 +240,10 @@ func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (of *apiservercel.Dec
 	if err != nil {
 		return nil, false, err
 	}
-	if of = common.SchemaDeclType(&celopenapi.Schema{Schema: stated}, true); of != nil {
-		of = of.MaybeAssignTypeName(fmt.Sprintf("%s%d", kind.Kind, time.Now().Nanosecond()))
+	if declared = common.SchemaDeclType(&celopenapi.Schema{Schema: stated}, true); declared != nil {
+		declared = declared.MaybeAssignTypeName(fmt.Sprintf("%s%d", kind.Kind, time.Now().Nanosecond()))
 	}
-	return of, fixed, nil
+	return declared, fixed, nil
 }
 
 // kinds returns the kinds that the policy's rules name, in order, and reports whether these are all
@@ -280,8 +280,8 @@ func (t *policyTypes) kinds(policy *admissionregistrationv1.ValidatingAdmissionP
 	return kinds, all
 }
 
-// ofSameKind are the subresources whose objects have the kind of their resource.
-var ofSameKind = []string{"status", "ephemeralcontainers", "resize"}
+// sameKindSubresources are the subresources whose objects have the kind of their resource.
+var sameKindSubresources = []string{"status", "ephemeralcontainers", "resize"}
 
 // kindsOf adds a rule's kinds to found. It reports whether these are all of the rule's kinds. more
 // is false if there are too many.
@@ -300,7 +300,7 @@ func (t *policyTypes) kindsOf(rule *admissionregistrationv1.Rule,
 			for _, resource := range slices.Sorted(slices.Values(rule.Resources)) {
 				if strings.ContainsAny(resource, "*/") {
 					_, subresource, _ := strings.Cut(resource, "/")
-					whole = whole && slices.Contains(ofSameKind, subresource)
+					whole = whole && slices.Contains(sameKindSubresources, subresource)
 					continue
 				}
 				known[resource] = known[resource]
@@ -317,8 +317,8 @@ func (t *policyTypes) kindsOf(rule *admissionregistrationv1.Rule,
 			}
 		}
 	}
-	for _, is := range known {
-		whole = whole && is
+	for _, hasKind := range known {
+		whole = whole && hasKind
 	}
 	return whole, true
 }

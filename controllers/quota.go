@@ -53,8 +53,8 @@ type quotaCounter struct {
 	off      quota.Gates // the feature gates that are off
 	// doubts are the quotas that differed from the cached pods in the last period.
 	doubts map[types.UID]doubt
-	// measured are the cached pods of the last period, by namespace, and what each costs: of most,
-	// nothing has changed since.
+	// measured are the cached pods of the last period, by namespace, and the cost of each: most haven't
+	// changed since.
 	measured map[string]map[*corev1.Pod]*quota.Cost
 }
 
@@ -72,7 +72,7 @@ const maxDoubts = 6
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
 	// It sees objects that wait for initializers, too.
 	config := initializers.Including(e.clientConfig("resourcequota-controller"))
-	config.ContentType = runtime.ContentTypeProtobuf // decoding is most of what it costs
+	config.ContentType = runtime.ContentTypeProtobuf // most of the controller's cost is decoding
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
@@ -135,7 +135,7 @@ func (c *quotaCounter) syncNamespace(ctx context.Context, namespace string, quot
 	for _, q := range quotas {
 		status, err := c.status(ctx, q, counted, revision)
 		if meta.IsNoMatchError(err) {
-			continue // nobody can say how many there are of a kind that isn't served, or not yet
+			continue // objects of a kind that isn't served, or not yet, can't be counted
 		}
 		if err != nil {
 			return err
@@ -192,7 +192,7 @@ func (c *quotaCounter) cached(namespace string) ([]*quota.Cost, error) {
 	before, measured := c.measured[namespace], make(map[*corev1.Pod]*quota.Cost, len(pods))
 	costs, now := make([]*quota.Cost, len(pods)), time.Now()
 	for i, pod := range pods {
-		cost, ok := before[pod] // the cache has another one in its place where it has changed
+		cost, ok := before[pod] // a pod that has changed is another object in the cache
 		if !ok {
 			if cost, err = (quota.Meter{Off: c.off}).CostOf(corev1.Resource("pods"), pod); err != nil {
 				return nil, err

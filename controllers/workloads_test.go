@@ -33,7 +33,7 @@ func TestChosenWorkloads(t *testing.T) {
 		if err := o.Validate(); err != nil {
 			t.Errorf("%q: %v", tt.controllers, err)
 		}
-		if got := len(o.chosen()); got != tt.count {
+		if got := len(o.chosenControllers()); got != tt.count {
 			t.Errorf("%q: %d run, want %d", tt.controllers, got, tt.count)
 		}
 		for _, name := range tt.on {

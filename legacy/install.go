@@ -66,7 +66,7 @@ func (API) Resources(runtimeConfig cliflag.ConfigurationMap,
 			_, byName := runtimeConfig[resource.GroupVersion().String()+"/"+resource.Resource]
 			on = on && byName
 		}
-		if on || isRequired && !named(runtimeConfig, resource.GroupVersion(), resource.Resource) {
+		if on || isRequired && !isNamed(runtimeConfig, resource.GroupVersion(), resource.Resource) {
 			served = append(served, resource)
 		}
 	}

@@ -9,6 +9,9 @@
 //
 // It is behind one extension point of the API server, apiserver.Legacy, which API implements.
 // Package server puts the two together. No other package imports this one.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package legacy
 
 import (

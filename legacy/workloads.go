@@ -19,9 +19,8 @@ import (
 )
 
 // Kubernetes stopped serving these versions in 1.16, and still carries their types and their
-// conversions. KEP-492's examples need them, and so does whoever tests that a webhook sees a write
-// whatever the version it was made in. They are views of what apps/v1 stores, so they share its
-// storage.
+// conversions. KEP-492's examples need them, and so do tests that a webhook sees a write in any version.
+// They are views of the objects of apps/v1, so they share its storage.
 var workloadVersions = []schema.GroupVersion{
 	appsv1beta1.SchemeGroupVersion, appsv1beta2.SchemeGroupVersion, extensionsv1beta1.SchemeGroupVersion,
 }
@@ -47,8 +46,8 @@ var workloads = map[schema.GroupVersion][]string{
 	},
 }
 
-// A write to a scale looks up where the version in the request has its replicas, and ends the
-// process where it isn't told. Kubernetes' tables lack the version that it dropped first.
+// A write to a scale looks up the path of the replicas in the request's version, and ends the process if
+// there is none. Kubernetes' tables lack the version that it dropped first.
 func init() {
 	for _, replicas := range []managedfields.ResourcePathMappings{
 		deploymentstorage.ReplicasPathMappings(), replicasetstorage.ReplicasPathMappings(),
@@ -100,15 +99,15 @@ func view(gv schema.GroupVersion, had []string, stored map[string]rest.Storage, 
 	resources := map[string]rest.Storage{}
 	for _, name := range had {
 		resource, _, _ := strings.Cut(name, "/")
-		if s, ok := stored[name]; ok && named(runtimeConfig, gv, resource) && enabled(gv.WithResource(resource)) {
+		if s, ok := stored[name]; ok && isNamed(runtimeConfig, gv, resource) && enabled(gv.WithResource(resource)) {
 			resources[name] = s
 		}
 	}
 	return resources
 }
 
-// named reports whether runtimeConfig (--runtime-config) names gv, or its resource.
-func named(runtimeConfig map[string]string, gv schema.GroupVersion, resource string) bool {
+// isNamed reports whether runtimeConfig (--runtime-config) names gv, or its resource.
+func isNamed(runtimeConfig map[string]string, gv schema.GroupVersion, resource string) bool {
 	_, version := runtimeConfig[gv.String()]
 	_, one := runtimeConfig[gv.String()+"/"+resource]
 	return version || one

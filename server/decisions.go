@@ -20,19 +20,19 @@ import (
 	"gatehouse.dev/internal/decision/api"
 )
 
-// record makes the server record its decisions and serve them.
-func (s *Server) record() (*decision.Recorder, error) {
+// newRecorder makes the server record its decisions and serve them.
+func (s *Server) newRecorder() (*decision.Recorder, error) {
 	c := s.config
 	s.decisions = decision.NewStore(c.serverName(), c.Decisions.MaxCount, c.Decisions.MaxBytes)
 	var err error
 	if s.decisionLog, err = c.Decisions.OpenLog(); err != nil {
 		return nil, err
 	}
-	var told []func(*v1alpha1.Decision)
+	var listeners []func(*v1alpha1.Decision)
 	if s.decisionLog != nil {
-		told = append(told, s.decisionLog.Tell)
+		listeners = append(listeners, s.decisionLog.Tell)
 	}
-	recorder := decision.NewRecorder(s.decisions, c.Decisions.Values, told...)
+	recorder := decision.NewRecorder(s.decisions, c.Decisions.Values, listeners...)
 	c.API.Extensions = []apiserver.Extension{{
 		Group: func(authorizer authorizer.Authorizer) *server.APIGroupInfo {
 			return api.Group(s.decisions, authorizer)

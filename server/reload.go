@@ -50,8 +50,8 @@ type reloads struct {
 	mu     sync.Mutex
 	// files are the files of the configuration in force, and those that it names.
 	files []string
-	// said is the last logged error of a configuration that can't be used, or empty.
-	said string
+	// lastError is the last logged error of a configuration that can't be used, or empty.
+	lastError string
 }
 
 func newReloads(apiServerID string, files []string) *reloads {
@@ -85,13 +85,13 @@ func (s *Server) ReloadAdmission() error {
 	case err != nil:
 		s.reloads.count("failure")
 		// A file that is being written is read as it grows, and each read fails.
-		if s.reloads.said != err.Error() {
-			s.reloads.said = err.Error()
+		if s.reloads.lastError != err.Error() {
+			s.reloads.lastError = err.Error()
 			klog.ErrorS(err, "Reloading the admission configuration: the last good one stays in force", "file",
 				s.config.Admission.ConfigFile)
 		}
 		return err
-	case s.reloads.said != "":
+	case s.reloads.lastError != "":
 		// The log shows this with the error before it, so it is a warning.
 		klog.Warningf("Reloaded the admission configuration, which can be used again: %s",
 			strings.Join(s.chain.Files(), ", "))
@@ -100,7 +100,7 @@ func (s *Server) ReloadAdmission() error {
 		klog.InfoS("Reloaded the admission configuration", "files", s.chain.Files())
 		s.reloads.count("success")
 	}
-	s.reloads.said, s.reloads.files = "", s.chain.Files()
+	s.reloads.lastError, s.reloads.files = "", s.chain.Files()
 	return nil
 }
 
@@ -108,21 +108,21 @@ func (s *Server) ReloadAdmission() error {
 func (r *reloads) forget() {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	if r.said != "" {
-		r.said = "?"
+	if r.lastError != "" {
+		r.lastError = "?"
 	}
 }
 
-// FollowAdmission reloads the admission configuration whenever one of its files changes or asked
-// receives, until ctx ends.
-func (s *Server) FollowAdmission(ctx context.Context, asked <-chan os.Signal) {
+// FollowAdmission reloads the admission configuration whenever one of its files changes or a signal
+// arrives, until ctx ends.
+func (s *Server) FollowAdmission(ctx context.Context, signals <-chan os.Signal) {
 	for ctx.Err() == nil {
-		s.followFiles(ctx, asked)
+		s.followFiles(ctx, signals)
 	}
 }
 
-// followFiles follows the current files, until the configuration has others.
-func (s *Server) followFiles(ctx context.Context, asked <-chan os.Signal) {
+// followFiles reloads when one of the current files changes, until the configuration has others.
+func (s *Server) followFiles(ctx context.Context, signals <-chan os.Signal) {
 	watching, stop := context.WithCancel(ctx)
 	defer stop()
 	files, changed := s.reloads.current(), make(chan struct{}, 1)
@@ -138,11 +138,11 @@ func (s *Server) followFiles(ctx context.Context, asked <-chan os.Signal) {
 		select {
 		case <-ctx.Done():
 			return
-		case <-asked:
+		case <-signals:
 			s.reloads.forget()
 		case <-changed:
 			time.Sleep(reloadSettle)
 		}
-		_ = s.ReloadAdmission() // it has said what is wrong
+		_ = s.ReloadAdmission() // it has logged its error
 	}
 }

@@ -1,6 +1,9 @@
 // Package server runs a whole Gatehouse server: the API server with a chain of plugins around its
 // writes, and the controllers. The command, the tests' servers and programs with their own plugins
 // start a server here.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package server
 
 import (
@@ -32,7 +35,7 @@ type Config struct {
 	// Plugins are all plugins there are, in run order; Admission says which of them run.
 	Plugins   []plugin.Descriptor
 	Admission config.Options
-	// Observers are told what the chain does, besides the metrics.
+	// Observers observe what the chain does, besides the metrics.
 	Observers []plugin.Observer
 	// Controllers are the controllers that run inside the server once it is ready.
 	Controllers controllers.Options
@@ -79,11 +82,11 @@ func (s *Server) Decisions() *decision.Store { return s.decisions }
 
 // New builds a server. It doesn't change the configuration. An error about the configuration is an
 // apiserver.OptionsError; see apiserver.New.
-func New(ctx context.Context, given *Config) (*Server, error) {
-	if err := errors.Join(given.Controllers.Validate(), given.Decisions.Validate()); err != nil {
+func New(ctx context.Context, config *Config) (*Server, error) {
+	if err := errors.Join(config.Controllers.Validate(), config.Decisions.Validate()); err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
-	c, api := *given, *given.API
+	c, api := *config, *config.API
 	c.API = &api
 	// Servers that share an etcd share its objects, so only one of them may run controllers over
 	// them at a time.
@@ -92,7 +95,7 @@ func New(ctx context.Context, given *Config) (*Server, error) {
 	if err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
-	c.require(selected)
+	c.requireAPIs(selected)
 	api.WholePods = c.Controllers.WholePods()
 	s := &Server{config: &c}
 	observers := []plugin.Observer{telemetry.Metrics()}
@@ -101,7 +104,7 @@ func New(ctx context.Context, given *Config) (*Server, error) {
 		observers = append(observers, telemetry.Traces())
 	}
 	if c.Decisions.Enabled {
-		recorder, err := s.record()
+		recorder, err := s.newRecorder()
 		if err != nil {
 			return nil, apiserver.OptionsError{Err: err}
 		}
@@ -114,7 +117,7 @@ func New(ctx context.Context, given *Config) (*Server, error) {
 			return nil, err
 		}
 		s.reloads = newReloads(env.APIServerID, s.chain.Files())
-		return warn(s.chain, c.Plugins, selected), nil
+		return withWarnings(s.chain, c.Plugins, selected), nil
 	})
 	if err != nil {
 		s.closeLog()
@@ -123,8 +126,8 @@ func New(ctx context.Context, given *Config) (*Server, error) {
 	return s, nil
 }
 
-// require makes the API server serve what the selected plugins need.
-func (c *Config) require(selected []plugin.Descriptor) {
+// requireAPIs makes the API server serve what the selected plugins need.
+func (c *Config) requireAPIs(selected []plugin.Descriptor) {
 	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
 	for _, plugin := range selected {
 		if plugin.Gate != "" && !utilfeature.DefaultFeatureGate.Enabled(plugin.Gate) {
@@ -181,7 +184,7 @@ func (s *Server) Run(ctx context.Context) error {
 		defer stopServing()
 		select {
 		case <-s.Ready():
-			s.control(controlling)
+			s.runControllers(controlling)
 		case <-controlling.Done():
 		}
 	}()
@@ -192,9 +195,9 @@ func (s *Server) Run(ctx context.Context) error {
 	return err
 }
 
-// control runs the controllers until ctx ends. The API server serves without them too. They run
+// runControllers runs the controllers until ctx ends. The API server serves without them too. They run
 // again when the lease is free, or when the reason of their end may have passed.
-func (s *Server) control(ctx context.Context) {
+func (s *Server) runControllers(ctx context.Context) {
 	options := s.config.Controllers
 	// A server that hides pods from its own cache gives the controllers their own.
 	if !s.config.Legacy.HideUninitialized {

@@ -45,16 +45,18 @@ type unenforcedChain struct {
 	about map[schema.GroupResource][]unenforcedWarning
 }
 
-// warn returns c with warnings for objects that plugins of all enforce, and none of the selected.
-func warn(c *chain.Chain, all, selected []plugin.Descriptor) apiserver.Admission {
-	about := unenforced(all, selected)
+// withWarnings returns c with warnings about objects that a plugin of all enforces, and none of the
+// selected.
+func withWarnings(c *chain.Chain, all, selected []plugin.Descriptor) apiserver.Admission {
+	about := unenforcedWarnings(all, selected)
 	if len(about) == 0 {
 		return c
 	}
 	return &unenforcedChain{c, about}
 }
 
-func unenforced(all, selected []plugin.Descriptor) map[schema.GroupResource][]unenforcedWarning {
+// unenforcedWarnings returns the warnings by resource.
+func unenforcedWarnings(all, selected []plugin.Descriptor) map[schema.GroupResource][]unenforcedWarning {
 	found := map[schema.GroupResource][]unenforcedWarning{}
 	seen := map[plugin.Enforced]bool{}
 	add := func(enforced plugin.Enforced, why string) {

@@ -1,10 +1,12 @@
-// Package initializers is what those agree on who have to do with objects that wait for their
-// initializers: the admission plugin Initializers, which makes objects wait, the API server, which
-// hides them meanwhile, and every client that is an initializer or must see all objects.
+// Package initializers holds what everybody who deals with objects that wait for their initializers
+// agrees on: the admission plugin Initializers, which makes objects wait, the API server, which hides
+// them meanwhile, and every client that is an initializer or must see all objects.
 //
 // Kubernetes, until 1.13, kept the list in metadata.initializers, and had includeUninitialized
 // among the options of get, list and watch. Neither is in today's types. The list is an annotation
 // now, and the option a parameter of the request's URL, by its old name.
+//
+// The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package initializers
 
 import (

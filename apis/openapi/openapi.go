@@ -1,4 +1,6 @@
 // Package openapi says what the kinds of the packages of apis look like in OpenAPI.
+//
+// The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package openapi
 
 import (

@@ -8,6 +8,9 @@
 //
 // A restored server continues at revisions that no server before it has had. So clients whose
 // caches are newer than the backup are told to read again.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package backup
 
 import (
@@ -74,7 +77,7 @@ func save(ctx context.Context, keys map[string][]byte, endpoint string, out io.W
 	}
 	defer connection.Close()
 	ctx, cancel := context.WithCancel(ctx)
-	defer cancel() // ends the stream where it isn't read to its end
+	defer cancel() // ends the stream if it isn't read to its end
 	begun := time.Now()
 	stream, err := etcdserverpb.NewMaintenanceClient(connection).Snapshot(ctx, &etcdserverpb.SnapshotRequest{})
 	if err != nil {

@@ -8,6 +8,9 @@
 //
 // Private keys, kubeconfigs and etcd's directory are secret too: others may not read them. If they
 // belong to root and another user runs the server, that user's group may.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package datadir
 
 import (
@@ -31,7 +34,7 @@ const (
 // ErrInUse is returned by Acquire if another process has the directory.
 var ErrInUse = errors.New("in use")
 
-// errLocked is lockFile's error where another process has the file.
+// errLocked is lockFile's error if another process has the file.
 var errLocked = errors.New("the file is locked")
 
 // A Lock is a directory that no other process uses.
@@ -40,8 +43,8 @@ type Lock struct {
 	file *os.File
 }
 
-// Acquire makes the calling process the only user of dir, which is created where it doesn't exist.
-// Nothing in the directory is changed where it is another's, or in use.
+// Acquire makes the calling process the only user of dir, which is created if it doesn't exist. Nothing
+// in the directory is changed if it is another's, or in use.
 func Acquire(dir string) (*Lock, error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
@@ -146,7 +149,7 @@ func CheckSecret(path string) error {
 // A checker looks at files for a server that runs as user.
 type checker struct {
 	user     int
-	secrets  bool            // whether to look at who may read what is secret
+	secrets  bool            // whether to check which users may read what is secret
 	seen     map[string]bool // what is checked already: links may lead in circles
 	readable []error         // which secrets others may read: all of them, to be mended at once
 }

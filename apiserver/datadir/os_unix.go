@@ -24,7 +24,7 @@ func ownerOf(info fs.FileInfo) (user int, known bool) {
 	return int(stat.Uid), true
 }
 
-// lockFile opens a file, which is made where there is none, for as long as no other process has it.
+// lockFile opens a file, which is made if there is none, for as long as no other process has it.
 func lockFile(name string) (*os.File, error) {
 	file, err := fileutil.TryLockFile(name, os.O_CREATE|os.O_RDWR|asItIs, 0o600)
 	if errors.Is(err, fileutil.ErrLocked) {

@@ -17,8 +17,8 @@ func ownerOf(fs.FileInfo) (user int, known bool) { return 0, false }
 // system's ERROR_SHARING_VIOLATION.
 const sharingViolation = syscall.Errno(32)
 
-// lockFile opens a file, which is made where there is none, so that others may read it, to learn
-// who has it, and can't write it. (etcd's library locks what is read, too, and panics where a file
+// lockFile opens a file, which is made if there is none, so that others may read it, to learn
+// who has it, and can't write it. (etcd's library locks what is read, too, and panics if a file
 // is to be read, written and made.)
 func lockFile(name string) (*os.File, error) {
 	path, err := syscall.UTF16PtrFromString(name)

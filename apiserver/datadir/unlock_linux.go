@@ -8,7 +8,7 @@ import (
 )
 
 // unlock gives a file's lock up: the one of an open file, which lockFile takes, or flock's, which
-// it takes where the system is too old for that.
+// it takes if the system is too old for that.
 func unlock(file *os.File) {
 	whole := syscall.Flock_t{Type: syscall.F_UNLCK}
 	if syscall.FcntlFlock(file.Fd(), unix.F_OFD_SETLK, &whole) != nil {

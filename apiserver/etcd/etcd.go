@@ -5,6 +5,9 @@
 // calls for the API server's work (Client), and by gRPC on a Unix socket in the same directory
 // (Endpoint) for the few parts of Kubernetes that dial etcd themselves. No TCP port is opened: a
 // user who may read the socket's directory may read the data anyway.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package etcd
 
 import (
@@ -61,7 +64,7 @@ const (
 // Server is an embedded etcd with one member.
 type Server struct {
 	etcd      *embed.Etcd
-	socketDir string // not empty where the socket had to live outside the data directory
+	socketDir string // not empty if the socket had to be outside the data directory
 	endpoint  string
 	dir       string
 	level     zap.AtomicLevel
@@ -82,9 +85,9 @@ func Start(ctx context.Context, dir string) (*Server, error) {
 	return s, nil
 }
 
-// Begin runs an embedded etcd in dir, which is created where it doesn't exist. It fails at once
-// where dir can't be written and where what is in it is damaged; the error says which. The server
-// serves once AwaitReady says so, some tens of milliseconds later: it must elect itself.
+// Begin runs an embedded etcd in dir, which is created if it doesn't exist. It fails at once if dir can't
+// be written or its content is damaged; the error says which. The server serves once AwaitReady returns,
+// some tens of milliseconds later: it must elect itself.
 func Begin(dir string) (server *Server, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
 		return nil, fmt.Errorf("data directory %s can't be created: %w", dir, err)
@@ -177,7 +180,7 @@ func (s *Server) Client() *kubernetes.Client {
 	return c
 }
 
-// Endpoint is where the server speaks gRPC: a unix:// URL.
+// Endpoint returns the unix:// URL at which the server speaks gRPC.
 func (s *Server) Endpoint() string { return s.endpoint }
 
 // Err tells of a server that stopped by itself.
@@ -204,8 +207,8 @@ func (s *Server) release() {
 	}
 }
 
-// socketPath is dir/etcd.sock, made absolute since etcd wants it so; or, where that is longer than
-// a socket's path may be, a private directory under the system's temporary one.
+// socketPath returns dir/etcd.sock, made absolute since etcd wants it so. If that is longer than a
+// socket's path may be, it returns a path in a private directory under the system's temporary one.
 func (s *Server) socketPath(dir string) (string, error) {
 	abs, err := filepath.Abs(dir)
 	if err != nil {

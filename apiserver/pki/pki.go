@@ -6,6 +6,9 @@
 // The certificates under the authority are made anew at each start, so that they name the addresses
 // served now and never come near their end. All files are written whole and readable by their owner
 // only.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package pki
 
 import (
@@ -123,7 +126,7 @@ func lasting(lifetime time.Duration) authority.Validity {
 }
 
 // TokenKey returns the file of the key that signs service account tokens, sa.key in dir, and makes
-// it where it isn't there.
+// it if it isn't there.
 func TokenKey(dir string) (string, error) {
 	file := filepath.Join(dir, "sa.key")
 	if exists(file) {
@@ -178,7 +181,7 @@ func parseKey(keyPEM []byte) (crypto.Signer, error) {
 }
 
 // WriteFile writes data to name with mode 0600, all of it or nothing also after a crash, making the
-// directory (mode 0700) where it isn't there.
+// directory (mode 0700) if it isn't there.
 func WriteFile(name string, data []byte) error {
 	if err := os.MkdirAll(filepath.Dir(name), 0o700); err != nil {
 		return err

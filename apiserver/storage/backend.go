@@ -4,6 +4,9 @@
 // Kubernetes itself makes an etcd client for each kind. One client for all kinds has one
 // connection, one set of goroutines and one place, Backend, at which a write to etcd can be added
 // to.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package storage
 
 import (
@@ -121,15 +124,15 @@ func (b *Backend) Close() error {
 // Counted waits until quotas show what came of the writes so far; see Ledger.Counted.
 func (b *Backend) Counted(ctx context.Context) error { return b.ledger.Counted(ctx) }
 
-// Filled waits until the watch caches that there are by now are full, or ctx ends. It is called
-// once, before anything is asked of them: who asks too early is told to ask again a second later.
+// Filled waits until the existing watch caches are full, or ctx ends. It is called once, before anything
+// is asked of them: a client that asks too early is told to ask again a second later.
 func (b *Backend) Filled(ctx context.Context) {
 	b.mu.Lock()
 	caches := b.caches
 	b.caches, b.started = nil, true
 	b.mu.Unlock()
 	for _, c := range caches {
-		_ = c.Wait(ctx) // which one isn't full /readyz says
+		_ = c.Wait(ctx) // /readyz names a cache that isn't full
 	}
 }
 
@@ -218,7 +221,7 @@ func CheckTLS(t storagebackend.TransportConfig) error {
 	return err
 }
 
-// tlsOf is nil where there are no files.
+// tlsOf returns the TLS configuration of a cluster, or nil if there are no files.
 func tlsOf(t storagebackend.TransportConfig) (*tls.Config, error) {
 	if t.CertFile == "" && t.KeyFile == "" && t.TrustedCAFile == "" {
 		return nil, nil
@@ -228,7 +231,7 @@ func tlsOf(t storagebackend.TransportConfig) (*tls.Config, error) {
 }
 
 // RESTOptions makes the storage of every kind that delegate describes use the backend's clients.
-// Kinds for which cached says no have no watch cache.
+// Kinds for which cached returns false have no watch cache.
 func (b *Backend) RESTOptions(delegate generic.RESTOptionsGetter,
 	cached func(schema.GroupResource) bool) generic.RESTOptionsGetter {
 	return restOptions{backend: b, delegate: delegate, cached: cached}

@@ -15,8 +15,8 @@ import (
 // answers for all watches of a stream at once, and only when all of them have begun. A watch begins
 // with the write after the list that it goes on from. So one kind's cache, filled after the latest
 // write, would keep etcd from answering for all others until something is written again, and in a
-// server that starts over old data nothing may be: who waits for one of those others then isn't
-// done. kube-apiserver has a client, and so a stream, for each kind.
+// server that starts over old data nothing may be written: a caller that waits for another kind's cache
+// would wait forever. kube-apiserver has a client, and so a stream, for each kind.
 type ownStream struct {
 	clientv3.Watcher
 	kind string

@@ -1,6 +1,10 @@
-// Package upstream holds tables that repeat facts of k8s.io/kubernetes which it doesn't export. Each
-// has a test that compares it with the source of the Kubernetes version that go.mod requires, so a
-// new release shows what has changed.
+// Package upstream holds the API server's tables that repeat facts of k8s.io/kubernetes which it doesn't
+// export. Each has a test that compares it with the source of the Kubernetes version that go.mod
+// requires, so a new release shows what has changed. docs/maintaining.md lists the tables of other
+// packages.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package upstream
 
 import (

@@ -60,7 +60,7 @@ func (podSecurityPolicyStrategy) ValidateUpdate(_ context.Context, obj, old runt
 	return append(all, validatePodSecurityPolicy(policy)...)
 }
 
-// defaultPodSecurityPolicy allows privilege escalation where the policy doesn't speak of it: the
+// defaultPodSecurityPolicy allows privilege escalation if the policy doesn't mention it: the
 // field came later than the kind.
 func defaultPodSecurityPolicy(policy *policyv1beta1.PodSecurityPolicy) {
 	if policy.Spec.AllowPrivilegeEscalation == nil {

@@ -11,6 +11,9 @@
 //
 // There is one type for each kind, which is its internal form, too. A kind with a single version
 // needs no other, and there will not be a second one.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package removed
 
 import (

@@ -43,4 +43,7 @@
 //
 // What isn't hidden is looked at for the annotation, a few nanoseconds an object and no allocation.
 // A write to an object allocates the place for its answer to be replaced, and a watch a selector.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package uninitialized

@@ -2,6 +2,8 @@
 // admissionregistration.k8s.io: the kind InitializerConfiguration. What Kubernetes has in that
 // version is in k8s.io/api.
 //
+// The package is public: docs/compatibility.md promises its types as long as the API has the version.
+//
 // +k8s:deepcopy-gen=package
 // +k8s:openapi-gen=true
 // +k8s:openapi-model-package=io.k8s.api.admissionregistration.v1alpha1

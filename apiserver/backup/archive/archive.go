@@ -4,6 +4,9 @@
 // The tools tar and sha256sum can inspect an archive, and etcd's own etcdutl accepts its snapshot.
 // Read checks the archive to the last byte: a file that was cut or changed, or that is something
 // else, is an error.
+//
+// The package can be imported, but docs/compatibility.md makes no promise about it: it may change with
+// any release.
 package archive
 
 import (
