@@ -14,7 +14,7 @@ import (
 	"time"
 )
 
-// Authority signs certificates. Servers have one each unless told otherwise by WithAuthority.
+// Authority signs certificates. Each server has its own, except with WithAuthority.
 type Authority struct {
 	t    TB
 	cert *x509.Certificate
@@ -42,11 +42,11 @@ func NewAuthority(t TB) *Authority {
 	return a
 }
 
-// PEM is the authority's certificate, a webhook's caBundle.
+// PEM returns the authority's certificate, for a webhook's caBundle.
 func (a *Authority) PEM() []byte { return encode("CERTIFICATE", a.cert.Raw) }
 
-// Serving makes a certificate for a server under hosts (names or IP addresses), good for the year
-// until notAfter.
+// Serving makes a certificate for a server with these names or IP addresses. It is valid for the year
+// that ends at notAfter.
 func (a *Authority) Serving(notAfter time.Time, hosts ...string) tls.Certificate {
 	a.t.Helper()
 	template := &x509.Certificate{
@@ -67,7 +67,7 @@ func (a *Authority) Serving(notAfter time.Time, hosts ...string) tls.Certificate
 	return tls.Certificate{Certificate: [][]byte{a.sign(template, key)}, PrivateKey: key}
 }
 
-// Client makes a certificate and key with which a client proves to be user, good for an hour.
+// Client makes a certificate and key for a client named user. It is valid for an hour.
 func (a *Authority) Client(user string) (certPEM, keyPEM []byte) {
 	a.t.Helper()
 	key := newKey(a.t)

@@ -6,13 +6,13 @@ import (
 	"sync"
 )
 
-// tracked is a listener that knows the connections of its server.
-type tracked struct {
+// trackingListener is a listener that records the open connections of its server.
+type trackingListener struct {
 	net.Listener
 	server *Server
 }
 
-func (l tracked) Accept() (net.Conn, error) {
+func (l trackingListener) Accept() (net.Conn, error) {
 	accepted, err := l.Listener.Accept()
 	if err != nil {
 		return nil, err
@@ -24,8 +24,8 @@ func (l tracked) Accept() (net.Conn, error) {
 	return c, nil
 }
 
-// conn is a connection that counts as open until it is closed, and loses what is sent while the
-// server is frozen.
+// conn is a connection that counts as open until it is closed. It loses the bytes that are sent while
+// the server is frozen.
 type conn struct {
 	net.Conn
 	server *Server
@@ -54,8 +54,8 @@ func (c *conn) Close() error {
 	return c.Conn.Close()
 }
 
-// Refusing is an address, "127.0.0.1:<port>", that refuses connections. It is the client's end of a
-// connection, so that no other server gets it before the test ends.
+// Refusing returns an address, "127.0.0.1:<port>", that refuses connections. It is the client's end of
+// a connection, so that no other server gets it before the test ends.
 func Refusing(t TB) string {
 	t.Helper()
 	listener := listen(t)
@@ -71,7 +71,7 @@ func Refusing(t TB) string {
 	return c.LocalAddr().String()
 }
 
-// Silent is an address, "127.0.0.1:<port>", that accepts connections and never says a word, not
+// Silent returns an address, "127.0.0.1:<port>", that accepts connections and never sends anything, not
 // even in a TLS handshake.
 func Silent(t TB) string {
 	t.Helper()
@@ -80,14 +80,14 @@ func Silent(t TB) string {
 	})
 }
 
-// Plaintext is an address, "127.0.0.1:<port>", that answers whatever it is sent with an HTTP
-// response outside of TLS.
+// Plaintext returns an address, "127.0.0.1:<port>", that answers everything with an HTTP response
+// without TLS.
 func Plaintext(t TB) string {
 	t.Helper()
 	return accept(t, func(c net.Conn) {
 		_, _ = c.Read(make([]byte, 1))
 		_, _ = io.WriteString(c, "HTTP/1.0 400 Bad Request\r\n\r\nClient sent an HTTPS request to an HTTP server.\n")
-		// closing with unread data would reset the connection, and take the answer with it
+		// Closing with unread data would reset the connection, and the answer would be lost.
 		_, _ = io.Copy(io.Discard, c)
 	})
 }
@@ -101,8 +101,8 @@ func listen(t TB) net.Listener {
 	return listener
 }
 
-// accept has each connection to the address that it returns handled by handle, and then closed. At
-// the test's end it closes those that are left, and waits for their handlers.
+// accept returns an address. It calls handle for each connection to it, and then closes the connection.
+// At the test's end it closes those that are left, and waits for their handlers.
 func accept(t TB, handle func(net.Conn)) string {
 	t.Helper()
 	listener := listen(t)

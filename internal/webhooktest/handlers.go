@@ -12,9 +12,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Review answers each call with what answer makes of its review. The kind, version and uid of the
-// question are set in the answer where it has none. Reviews of v1beta1 look the same, and are told
-// by TypeMeta. A call that isn't a review is answered with 400.
+// Review answers each call with the result of answer. If that has no kind, version or uid, it gets
+// those of the call. Reviews of v1beta1 have the same type; TypeMeta has their version. A call that
+// isn't a review gets status 400.
 func Review(answer func(*admissionv1.AdmissionReview) *admissionv1.AdmissionReview) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, err := read(r)
@@ -38,28 +38,28 @@ func Review(answer func(*admissionv1.AdmissionReview) *admissionv1.AdmissionRevi
 	})
 }
 
-// Respond answers each call with what answer makes of its request.
+// Respond answers each call with the result of answer.
 func Respond(answer func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse) http.Handler {
 	return Review(func(review *admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
 		return &admissionv1.AdmissionReview{Response: answer(review.Request)}
 	})
 }
 
-// Allow allows all.
+// Allow allows every request.
 func Allow() http.Handler {
 	return Respond(func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return &admissionv1.AdmissionResponse{Allowed: true}
 	})
 }
 
-// Deny denies all, with an HTTP code and a message.
+// Deny denies every request, with an HTTP code and a message.
 func Deny(code int32, message string) http.Handler {
 	return Respond(func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: code, Message: message}}
 	})
 }
 
-// Patch allows all, with a JSON patch.
+// Patch allows every request, with a JSON patch.
 func Patch(patch string) http.Handler {
 	return Respond(func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		kind := admissionv1.PatchTypeJSONPatch
@@ -67,12 +67,12 @@ func Patch(patch string) http.Handler {
 	})
 }
 
-// HugePatch allows all, with a JSON patch of at least size bytes.
+// HugePatch allows every request, with a JSON patch of at least size bytes.
 func HugePatch(size int) http.Handler {
 	return Patch(`[{"op":"add","path":"/metadata/annotations","value":{"huge":"` + strings.Repeat("x", size) + `"}}]`)
 }
 
-// Warnings allows all, with n warnings.
+// Warnings allows every request, with n warnings.
 func Warnings(n int) http.Handler {
 	return Respond(func(*admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
 		warnings := make([]string, n)
@@ -90,14 +90,14 @@ func WrongUID() http.Handler {
 	})
 }
 
-// NoResponse answers with a review that has no response in it.
+// NoResponse answers with a review without a response.
 func NoResponse() http.Handler {
 	return Review(func(*admissionv1.AdmissionReview) *admissionv1.AdmissionReview {
 		return &admissionv1.AdmissionReview{}
 	})
 }
 
-// Truncated allows all in JSON that ends too early, in a response that doesn't.
+// Truncated allows every request in JSON that ends too early, in a complete HTTP response.
 func Truncated() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		question, err := read(r)
@@ -129,7 +129,7 @@ func Redirect(url string) http.Handler {
 	return http.RedirectHandler(url, http.StatusTemporaryRedirect)
 }
 
-// Delay waits before it has next answer. A call that is given up isn't answered.
+// Delay waits before it calls next. If the client gives up, it doesn't call next.
 func Delay(d time.Duration, next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		timer := time.NewTimer(d)
@@ -143,18 +143,18 @@ func Delay(d time.Duration, next http.Handler) http.Handler {
 	})
 }
 
-// Hang never answers. It ends when the call is given up, and breaks off then: what a handler
-// answers that returns would still be taken by a client that is just closing its connection.
+// Hang never answers. When the client gives up, it aborts the response: a client that is just closing
+// its connection would still take the answer of a handler that returns.
 func Hang() http.Handler {
 	return http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
-		// HTTP/1.1 notices a client that is gone only after its whole request
+		// With HTTP/1.1 the server notices that a client is gone only after reading its request.
 		_, _ = io.Copy(io.Discard, r.Body)
 		<-r.Context().Done()
 		panic(http.ErrAbortHandler)
 	})
 }
 
-// Drip answers 200 and then a byte of white space each interval, until the call is given up.
+// Drip answers 200 and then a byte of white space each interval, until the client gives up.
 func Drip(interval time.Duration) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)
@@ -171,14 +171,14 @@ func Drip(interval time.Duration) http.Handler {
 			select {
 			case <-ticker.C:
 			case <-r.Context().Done():
-				// returning would end the answer well, which a client may still get to see
+				// Returning would end the answer properly, which the client may still see.
 				panic(http.ErrAbortHandler)
 			}
 		}
 	})
 }
 
-// Endless answers 200 and then with JSON that doesn't end, until the call is given up.
+// Endless answers 200 and then with JSON that doesn't end, until the client gives up.
 func Endless() http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		_, _ = io.Copy(io.Discard, r.Body)

@@ -15,14 +15,14 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 )
 
-// TB is what is needed of a *testing.T, *testing.B or *testing.F.
+// TB has the methods of a *testing.T, *testing.B or *testing.F that this package uses.
 type TB interface {
 	Helper()
 	Cleanup(func())
 	Fatalf(format string, args ...any)
 }
 
-// An Option is something that a server has from its start.
+// An Option configures a server before its start.
 type Option func(*Server)
 
 // HTTP1 makes a server that speaks HTTP/1.1 only. Others speak HTTP/2 as well.
@@ -32,22 +32,22 @@ func HTTP1() Option { return func(s *Server) { s.http1 = true } }
 // authority.
 func WantClientCertificate() Option { return func(s *Server) { s.clientCertificate = true } }
 
-// Names are what the serving certificate is good for besides 127.0.0.1 and localhost,
-// "<service>.<namespace>.svc" say.
+// Names adds names to the serving certificate, besides 127.0.0.1 and localhost. An example is
+// "<service>.<namespace>.svc".
 func Names(names ...string) Option {
 	return func(s *Server) { s.hosts = append(s.hosts, names...) }
 }
 
-// WithAuthority makes a server whose certificates are signed by a; others have an authority of
-// their own.
+// WithAuthority makes a server whose certificates are signed by a. Other servers have their own
+// authority.
 func WithAuthority(a *Authority) Option { return func(s *Server) { s.Authority = a } }
 
-// MaxStreams bounds the requests that the server takes at a time on one HTTP/2 connection, to which
-// clients keep. Without it the bound is 250.
+// MaxStreams bounds the requests that the server takes at a time on one HTTP/2 connection. Clients obey
+// the bound. Without it the bound is 250.
 func MaxStreams(n int) Option { return func(s *Server) { s.maxStreams = n } }
 
-// Server is a webhook backend. What it tells may be asked from any goroutine; what changes it is
-// for one at a time.
+// Server is a webhook backend. Methods that only return something are safe for concurrent use, the
+// others aren't.
 type Server struct {
 	// Authority signed the serving certificate, and signs the client certificates that are wanted.
 	Authority *Authority
@@ -92,58 +92,58 @@ func New(t TB, handler http.Handler, options ...Option) *Server {
 	return s
 }
 
-// Address is where the server listens, "127.0.0.1:<port>". It stays the same over Stop and Restart.
+// Address returns the server's address, "127.0.0.1:<port>". Stop and Restart don't change it.
 func (s *Server) Address() string { return s.address }
 
-// URL is the server's URL with the path.
+// URL returns the server's URL with the path.
 func (s *Server) URL(path string) string { return "https://" + s.address + path }
 
-// ClientConfig calls the server by its URL, at the path, and trusts its authority.
+// ClientConfig returns a configuration with the server's URL at the path, and its authority.
 func (s *Server) ClientConfig(path string) admissionregistrationv1.WebhookClientConfig {
 	url := s.URL(path)
 	return admissionregistrationv1.WebhookClientConfig{URL: &url, CABundle: s.Authority.PEM()}
 }
 
-// SetHandler has the calls from now on answered by handler.
+// SetHandler sets the handler of later calls.
 func (s *Server) SetHandler(handler http.Handler) { s.handler.Store(&handler) }
 
-// Rotate has the handshakes from now on done with a new certificate of the same authority.
+// Rotate makes a new certificate of the same authority for later handshakes.
 func (s *Server) Rotate() {
 	s.t.Helper()
 	s.UseCertificate(s.Authority.Serving(time.Now().Add(time.Hour), s.hosts...))
 }
 
-// UseCertificate has the handshakes from now on done with the certificate: an expired one, one for
-// another host, one of another authority.
+// UseCertificate sets the certificate of later handshakes: an expired one, one for another host, one of
+// another authority.
 func (s *Server) UseCertificate(certificate tls.Certificate) { s.certificate.Store(&certificate) }
 
-// Freeze cuts the server off as a pulled cable does: connections stay open, and new ones can be
-// made, but what is sent on them gets lost. Restart ends it.
+// Freeze cuts the server off as a pulled cable does: connections stay open, and new ones can be made,
+// but all bytes get lost. Restart ends it.
 func (s *Server) Freeze() { s.frozen.Store(true) }
 
-// Calls is how many requests have reached a handler.
+// Calls returns how many requests have reached a handler.
 func (s *Server) Calls() int { return int(s.calls.Load()) }
 
-// Handshakes is how many TLS handshakes the server has done its part of. One that the client breaks
-// off, since it doesn't trust the certificate say, may count or not.
+// Handshakes returns how many TLS handshakes the server has done its part of. A handshake that the
+// client breaks off, for example since it doesn't trust the certificate, may count or not.
 func (s *Server) Handshakes() int { return int(s.handshakes.Load()) }
 
-// Connections is how many connections are open.
+// Connections returns how many connections are open.
 func (s *Server) Connections() int {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return len(s.open)
 }
 
-// Clients are the names in the client certificates of all handshakes so far, in their order.
+// Clients returns the names in the client certificates of all handshakes so far, in order.
 func (s *Server) Clients() []string {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	return slices.Clone(s.clients)
 }
 
-// Stop closes the port, and all connections in the midst of their calls, as a crash does.
-// Connecting to the address is refused from then on.
+// Stop closes the port and all connections, even those with calls, as a crash does. After that the
+// address refuses connections.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	server := s.server
@@ -161,13 +161,12 @@ func (s *Server) Stop() {
 	}
 	s.mu.Unlock()
 	for _, c := range open {
-		_ = c.Close() // those in a handshake
+		_ = c.Close() // it was in a handshake
 	}
 }
 
-// Shutdown ends the server as a well-behaved one ends: it says so on each connection (HTTP/2's
-// GOAWAY), answers the calls that it has, and closes. The context bounds the wait for those calls;
-// its end is an error.
+// Shutdown ends the server in good order: it announces the end on each connection (HTTP/2's GOAWAY),
+// answers the calls under way, and closes. If the context ends before the calls, it returns an error.
 func (s *Server) Shutdown(ctx context.Context) error {
 	s.mu.Lock()
 	server := s.server
@@ -208,7 +207,7 @@ func (s *Server) start() {
 		TLSConfig: config,
 		Protocols: &http.Protocols{},
 		HTTP2:     &http.HTTP2Config{MaxConcurrentStreams: s.maxStreams},
-		ErrorLog:  log.New(io.Discard, "", 0), // faults are what tests are after
+		ErrorLog:  log.New(io.Discard, "", 0), // tests cause faults
 	}
 	server.Protocols.SetHTTP1(true)
 	server.Protocols.SetHTTP2(!s.http1)
@@ -218,7 +217,7 @@ func (s *Server) start() {
 	s.mu.Unlock()
 	go func() {
 		defer close(served)
-		_ = server.ServeTLS(tracked{listener, s}, "", "") // returns when server is closed
+		_ = server.ServeTLS(trackingListener{listener, s}, "", "") // it returns when server is closed
 	}()
 }
 
