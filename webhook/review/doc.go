@@ -1,12 +1,11 @@
-// Package review speaks admission.k8s.io: it writes the AdmissionReviews that webhooks are sent,
-// reads and verifies what they answer, and applies the patches in the answers.
+// Package review implements the protocol admission.k8s.io. It encodes the AdmissionReviews for
+// webhooks, decodes and verifies their answers, and applies the patches in the answers.
 //
-// A request is encoded once, by Encode, and becomes the body of any number of reviews by
-// Request.Review: these differ in version and uid alone, which are spliced in around the rest. v1
-// and v1beta1 are the same but for their name.
+// Encode encodes a request once. Request.Review makes the bodies of any number of reviews of it, which
+// differ only in version and uid. v1 and v1beta1 differ only in their name.
 //
-// What comes from a webhook is not trusted. Decode takes no answer to another question and nothing
-// that its version doesn't allow; DecodePatch and Apply bound what a patch can cost.
+// Webhooks aren't trusted. Decode refuses an answer to another review, and anything that its version
+// doesn't allow. DecodePatch and Apply bound the time and memory of a patch.
 //
 // Behaviour and messages are those of
 // k8s.io/apiserver/pkg/admission/plugin/webhook/{request,errors,mutating}.
@@ -17,8 +16,8 @@ import (
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
 )
 
-// Version returns the first of the versions a webhook accepts, its admissionReviewVersions, that is
-// spoken here: "v1", "v1beta1", or empty where none is.
+// Version returns the first of the versions that a webhook accepts, its admissionReviewVersions, that
+// this package has: "v1" or "v1beta1", or "" if there is none.
 func Version(accepted []string) string {
 	for _, version := range accepted {
 		switch version {

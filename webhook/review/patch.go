@@ -8,23 +8,23 @@ import (
 )
 
 const (
-	// maxOperations is how many operations a patch may have: as many as the API server takes from
-	// its clients. Some take time that grows with the length of an array, so that without a bound a
-	// patch of 3 MiB could take minutes.
+	// maxOperations is how many operations a patch may have. The API server has the same bound for its
+	// clients. The time of some operations grows with the length of an array, so a patch of 3 MiB
+	// could take minutes without a bound.
 	maxOperations = 10000
-	// maxCopyBytes bounds what all copy operations of a patch add to the object. It is the API
-	// server's own bound for its clients.
+	// maxCopyBytes bounds the bytes that all copy operations of a patch add to the object. The API
+	// server has the same bound for its clients.
 	maxCopyBytes = 3 * 1024 * 1024
 )
 
 func init() {
-	// The bound is a variable of the package, for the whole process. A generic API server sets it
-	// to the same; who has set a lower one keeps it.
+	// The bound is a variable of the library, for the whole process. A generic API server sets it to
+	// the same. If the program has set another one, that is kept.
 	atomic.CompareAndSwapInt64(&jsonpatch.AccumulatedCopySizeLimit, 0, maxCopyBytes)
 }
 
-// DecodePatch reads a JSON patch (RFC 6902). The error is in the words that follow `failed calling
-// webhook "x": `.
+// DecodePatch decodes a JSON patch (RFC 6902). The text of the error is meant to follow `failed
+// calling webhook "x": `.
 func DecodePatch(data []byte) (jsonpatch.Patch, error) {
 	patch, err := jsonpatch.DecodePatch(data)
 	if err != nil {
@@ -39,11 +39,11 @@ func DecodePatch(data []byte) (jsonpatch.Patch, error) {
 	return patch, nil
 }
 
-// Apply returns what the patch makes of an object.
+// Apply returns the patched object.
 func Apply(patch jsonpatch.Patch, object []byte) (patched []byte, err error) {
 	defer func() {
-		// The library panics on some patches that have no meaning: one that replaces the whole
-		// document and has no value, say.
+		// The library panics on some senseless patches, such as one that replaces the whole document
+		// and has no value.
 		if cause := recover(); cause != nil {
 			patched, err = nil, fmt.Errorf("it makes no sense: %v", cause)
 		}

@@ -9,22 +9,21 @@ import (
 	"k8s.io/apimachinery/pkg/types"
 )
 
-// Request is an admission request in JSON, all but its uid.
+// Request is an admission request in JSON, without its uid.
 type Request struct {
-	// fields are, one after the other, what is between the braces of the request's JSON object.
+	// fields contains, in order, the text between the braces of the request's JSON object.
 	fields [7][]byte
 }
 
 var null = []byte("null")
 
-// EncodeObject returns an object as it is sent to webhooks, and as Encode takes it: in JSON, null
-// where there is none.
+// EncodeObject returns an object's JSON, null for nil. Encode takes objects in this form.
 func EncodeObject(object runtime.Object) ([]byte, error) {
 	switch object := object.(type) {
 	case nil:
 		return null, nil
 	case json.Marshaler:
-		// Not through json.Marshal, which reads the whole again to check and compact it.
+		// Not with json.Marshal, which checks and compacts the result again.
 		data, err := object.MarshalJSON()
 		return bytes.TrimSpace(data), err
 	default:
@@ -32,10 +31,10 @@ func EncodeObject(object runtime.Object) ([]byte, error) {
 	}
 }
 
-// Encode encodes a request. Of its object, oldObject and options only Raw is looked at, which is
-// what EncodeObject returned, and goes in as it is; its uid is not looked at.
+// Encode encodes a request. It uses the Raw of its object, oldObject and options, which must be
+// results of EncodeObject. It ignores the request's uid.
 func Encode(request *admissionv1.AdmissionRequest) (*Request, error) {
-	// The fields that are spliced in are hidden by these, which are never there.
+	// These fields, which are always nil, hide the request's own, which are added below.
 	rest, err := json.Marshal(struct {
 		*admissionv1.AdmissionRequest
 		UID       *struct{} `json:"uid,omitempty"`
@@ -61,9 +60,8 @@ func raw(e runtime.RawExtension) []byte {
 	return e.Raw
 }
 
-// Review returns the body of an AdmissionReview in a version that Version returned, with a uid that
-// needs no escaping in JSON: its parts, most of which are those of all reviews of this request and
-// not to be changed.
+// Review returns the body of an AdmissionReview, in parts. The version must be a result of Version, and
+// the uid must need no escaping in JSON. Reviews share parts, which must not be changed.
 func (r *Request) Review(version string, uid types.UID) [][]byte {
 	begin := `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/` + version + `","request":{"uid":"` +
 		string(uid) + `",`

@@ -18,22 +18,21 @@ import (
 type Response struct {
 	// Allowed is the verdict.
 	Allowed bool
-	// Status is what the webhook says of a refusal; nil where it says nothing. See Denied.
+	// Status is the webhook's status of a refusal, or nil. See Denied.
 	Status *metav1.Status
-	// Patch changes the object; empty where the webhook wants no change. See DecodePatch.
+	// Patch changes the object. It is empty if the webhook wants no change. See DecodePatch.
 	Patch []byte
-	// PatchType is the kind of Patch. There is only admissionv1.PatchTypeJSONPatch, but a webhook
-	// may say anything.
+	// PatchType is the kind of Patch. The only valid one is admissionv1.PatchTypeJSONPatch, but it is
+	// whatever the webhook wrote.
 	PatchType admissionv1.PatchType
-	// AuditAnnotations are for the request's audit event, their keys without the webhook's name.
+	// AuditAnnotations are for the request's audit event. Their keys lack the webhook's name.
 	AuditAnnotations map[string]string
 	// Warnings are for the client.
 	Warnings []string
 }
 
-// Decode reads the answer to the review that was sent in this version, with this uid, to a mutating
-// or validating webhook. The error says what is wrong with it, in the words that follow `failed
-// calling webhook "x": `.
+// Decode decodes the answer to the review that was sent in this version, with this uid, to a mutating
+// or validating webhook. The text of the error is meant to follow `failed calling webhook "x": `.
 func Decode(body []byte, version string, uid types.UID, mutating bool) (*Response, error) {
 	var answer answer
 	if err := answer.decode(body, version); err != nil {
@@ -56,15 +55,15 @@ func Decode(body []byte, version string, uid types.UID, mutating bool) (*Respons
 
 const v1, v1beta1 = "v1", "v1beta1"
 
-// answer is an AdmissionReview as it comes back, of either version: their responses have the same
-// fields. A request in it, which some webhooks send back, is nothing to look at.
+// answer is the AdmissionReview of an answer, of either version: their responses have the same fields.
+// Some webhooks also send the request back, which is ignored.
 type answer struct {
 	metav1.TypeMeta `json:",inline"`
 	Response        *admissionv1.AdmissionResponse `json:"response"`
 }
 
-// decode reads an AdmissionReview of one version and no other. What it doesn't say of its kind and
-// version is taken for those. The errors are those of k8s.io/apimachinery's serializers, which read
+// decode decodes an AdmissionReview, which must be of the version. If it lacks kind or version, they
+// are taken to be right. The errors are those of k8s.io/apimachinery's serializers, which decode
 // everything twice.
 func (a *answer) decode(body []byte, version string) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, a); err != nil {
@@ -73,15 +72,15 @@ func (a *answer) decode(body []byte, version string) error {
 		}
 		return err
 	}
-	said, err := schema.ParseGroupVersion(a.APIVersion)
+	found, err := schema.ParseGroupVersion(a.APIVersion)
 	if err != nil {
 		return err
 	}
 	want := reviewKind(version)
-	if said.Version == "" && (said.Group == "" || said.Group == want.Group) {
-		said = want.GroupVersion()
+	if found.Version == "" && (found.Group == "" || found.Group == want.Group) {
+		found = want.GroupVersion()
 	}
-	switch got := said.WithKind(cmp.Or(a.Kind, want.Kind)); {
+	switch got := found.WithKind(cmp.Or(a.Kind, want.Kind)); {
 	case got == want:
 		return nil
 	case got == reviewKind(v1) || got == reviewKind(v1beta1) || got == statusKind:
@@ -92,16 +91,16 @@ func (a *answer) decode(body []byte, version string) error {
 	}
 }
 
-// statusKind is what API servers answer that refuse a request, and the one kind that upstream's
-// serializer knows besides reviews.
+// statusKind is the only kind besides reviews that upstream's serializer knows. API servers answer with
+// it when they refuse a request.
 var statusKind = schema.GroupVersionKind{Version: v1, Kind: "Status"}
 
 func reviewKind(version string) schema.GroupVersionKind {
 	return schema.GroupVersionKind{Group: admissionv1.GroupName, Version: version, Kind: "AdmissionReview"}
 }
 
-// verify says what in an answer doesn't obey the rules. Authors of webhooks for v1beta1 were never
-// held to uid, kind and patchType, nor kept from sending a patch to nobody.
+// verify returns an error if an answer breaks a rule. The rules about uid, kind, patchType and patches of
+// validating webhooks never applied to v1beta1.
 func (a *answer) verify(version string, uid types.UID, mutating bool) error {
 	r := a.Response
 	if r == nil {
@@ -135,8 +134,8 @@ func (a *answer) verify(version string, uid types.UID, mutating bool) error {
 const maxCode = 999
 
 // Denied returns the error for a request that a webhook didn't allow. It has the code, reason and
-// details of the webhook's status, which may be nil, and says by whom it was denied. A code that is
-// none of a refusal becomes 400.
+// details of the webhook's status, which may be nil, and names the webhook. A code that isn't that of an
+// error becomes 400.
 func Denied(webhook string, status *metav1.Status) *apierrors.StatusError {
 	var result metav1.Status
 	if status != nil {

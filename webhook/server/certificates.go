@@ -12,18 +12,18 @@ import (
 )
 
 // certificates makes TLS configurations of files that may change. It reads them at each handshake,
-// which costs little beside the handshake itself, and needs no watch and no delay: who has replaced
-// the files is served with them from then on.
+// which costs little beside the handshake itself, and needs no watch: new files are used from the next
+// handshake on.
 type certificates struct {
 	*Server // which names the files
 
 	mu       sync.Mutex
 	current  *tls.Config
-	contents [3][]byte // what current was made of
+	contents [3][]byte // of the files that current was made of
 	failure  string    // why the files can't be used as they are now; empty if they can
 }
 
-// newCertificates fails where the files can't be used.
+// newCertificates fails if the files can't be used.
 func newCertificates(s *Server) (*certificates, error) {
 	c := &certificates{Server: s}
 	if err := c.load(); err != nil {
@@ -49,7 +49,7 @@ func (c *certificates) config(*tls.ClientHelloInfo) (*tls.Config, error) {
 	return c.current, nil
 }
 
-// load makes current of the files, unless it is made of the same.
+// load sets current, if the contents of the files have changed.
 func (c *certificates) load() error {
 	var contents [3][]byte
 	for i, file := range []struct{ field, name string }{{"CertFile", c.CertFile}, {"KeyFile", c.KeyFile},
@@ -72,7 +72,7 @@ func (c *certificates) load() error {
 	config := &tls.Config{
 		GetCertificate: c.GetCertificate,
 		NextProtos:     []string{"h2", "http/1.1"},
-		// A resumed session would go by the certificates of its beginning.
+		// A resumed session would use the certificates of its first handshake.
 		SessionTicketsDisabled: true,
 	}
 	if c.GetCertificate == nil {

@@ -1,6 +1,5 @@
-// Package server is a webhook server to start from: for admission webhooks that the
-// MutatingAdmissionWebhook and ValidatingAdmissionWebhook plugins of a Kubernetes API server,
-// Gatehouse or another, call.
+// Package server helps to write admission webhooks in Go: the ones that the MutatingAdmissionWebhook
+// and ValidatingAdmissionWebhook plugins of a Kubernetes API server, Gatehouse or another, call.
 //
 // A webhook is a function from a request to a response, and as a Handler it is an http.Handler:
 //
@@ -16,29 +15,28 @@
 //	mux.Handle("POST /protect", server.Handler(protect))
 //
 // Allowed, Denied, Patched and Errored make responses. WithWarnings and WithAuditAnnotation add
-// what is said besides the verdict. Object and OldObject decode what the request is about into any
-// type that has its JSON form; metav1.PartialObjectMetadata is one for webhooks that look at
-// metadata of all kinds.
+// warnings and audit annotations. Object and OldObject decode the request's object into any type that
+// has its JSON form. metav1.PartialObjectMetadata is a type for webhooks that look at the metadata of
+// all kinds.
 //
-// # What a Handler sees to
+// # Handlers
 //
-// Both versions of AdmissionReview, admission.k8s.io/v1 and v1beta1, are read and answered in the
-// version asked. They have the same fields, so handlers know only v1. What is no such review is
-// refused in HTTP, with a text that API servers repeat to their clients.
+// A Handler reads both versions of AdmissionReview, admission.k8s.io/v1 and v1beta1, and answers in the
+// version of the review. They have the same fields, so functions only use v1. A body that isn't such a
+// review gets an HTTP error, whose text API servers repeat to their clients.
 //
 // The context of a call ends when the API server stops waiting: when it hangs up, or after the
-// ?timeout= that it sends, which is the timeoutSeconds of the webhook's configuration or what is
-// left of the request's own time.
+// ?timeout= that it sends. That is the timeoutSeconds of the webhook's configuration, or less if the
+// request itself has less time left.
 //
-// A handler that panics has refused the request, as Errored does: the client reads that the webhook
-// panicked and the log has the stack. The webhook's failurePolicy has no say in this, as it has
-// none in any answer.
+// A function that panics refuses the request, as Errored does. The client is told that the webhook
+// panicked, and the log has the stack. This is an answer, so the webhook's failurePolicy doesn't apply.
 //
-// # What a Server sees to
+// # Servers
 //
-// TLS, with certificates that may be replaced while it runs. Client certificates, where only
-// certain API servers may call. Bounds on size and time. An end in good order: calls under way are
-// answered first.
+// A Server serves with TLS, and its certificates may be replaced while it runs. It can admit only
+// certain clients, by their certificates. It bounds the size and time of calls. When it is stopped, it
+// answers the calls under way first.
 //
-// A handler needs no Server. It runs in any HTTP server, and in a test by itself.
+// A Handler doesn't need a Server. It runs in any HTTP server, and in a test by itself.
 package server

@@ -18,17 +18,17 @@ import (
 	kjson "sigs.k8s.io/json"
 )
 
-// maxBody is the size in bytes up to which a review is read. An API server takes objects of up to 3
-// MiB; a review may hold an old object besides the new one, and something around them.
+// maxBody is the largest size of a review, in bytes. An API server takes objects of up to 3 MiB, and a
+// review may contain an old object besides the new one.
 const maxBody = 7 << 20
 
-// maxClaim is how many bytes of a body get memory before they arrive.
-const maxClaim = 64 << 10
+// maxReserved is how many bytes are allocated for a body before it arrives.
+const maxReserved = 64 << 10
 
 const reviewKind = "AdmissionReview"
 
-// A Handler decides about a request; as an http.Handler it answers the AdmissionReviews that API
-// servers post. It is called concurrently. The zero Response denies.
+// A Handler decides about a request. As an http.Handler, it answers the AdmissionReviews that API
+// servers post. It is called concurrently. The zero Response denies the request.
 type Handler func(ctx context.Context, request *admissionv1.AdmissionRequest) Response
 
 // ServeHTTP implements http.Handler.
@@ -45,9 +45,9 @@ func (h Handler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// A FallibleHandler is a Handler that may fail to decide. An error is no answer: it is a failure of
-// HTTP, with the error's text and its code where it is one of the API's, and the API server goes by
-// the failurePolicy of the webhook. To panic is the same.
+// A FallibleHandler is a Handler that may fail to decide. Its errors and panics become HTTP errors,
+// with the code of the error if it is one of the API's. So the API server gets no answer, and the
+// webhook's failurePolicy applies.
 type FallibleHandler func(ctx context.Context, request *admissionv1.AdmissionRequest) (Response, error)
 
 // ServeHTTP implements http.Handler.
@@ -76,10 +76,10 @@ func (h FallibleHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	w.Header().Set("Content-Type", "application/json")
-	_, _ = w.Write(body) // who hung up gets no answer
+	_, _ = w.Write(body) // it fails if the API server hung up
 }
 
-// call is the handler's response, and an error if it panics.
+// call returns the handler's response, or an error if it panics.
 func (h FallibleHandler) call(ctx context.Context, request *admissionv1.AdmissionRequest) (response Response,
 	err error) {
 	defer func() {
@@ -94,7 +94,7 @@ func (h FallibleHandler) call(ctx context.Context, request *admissionv1.Admissio
 	return h(ctx, request)
 }
 
-// httpRefusal is a refusal to look at a call.
+// httpRefusal is the HTTP error of a call that isn't a valid review.
 type httpRefusal struct {
 	code int
 	text string
@@ -125,19 +125,19 @@ func read(w http.ResponseWriter, r *http.Request) (*admissionv1.AdmissionReview,
 	return decode(body)
 }
 
-// readAll is io.ReadAll, in one piece where the size is known to be small. A claim of more takes no
-// memory until what it claims arrives.
+// readAll does what io.ReadAll does, with a buffer of the right size if that is known to be small. A
+// large Content-Length allocates no memory until the body arrives.
 func readAll(r io.Reader, size int64) ([]byte, error) {
 	var body bytes.Buffer
 	if size > 0 {
-		body.Grow(int(min(size, maxClaim)) + bytes.MinRead) // it grows where it has less than MinRead left
+		body.Grow(int(min(size, maxReserved)) + bytes.MinRead) // ReadFrom needs that much room at the end
 	}
 	_, err := body.ReadFrom(r)
 	return body.Bytes(), err
 }
 
-// decode reads a review of either version as one of v1, which has the same fields; its TypeMeta
-// says which it was.
+// decode decodes a review of either version as one of v1, which has the same fields. Its TypeMeta has
+// the version.
 func decode(body []byte) (*admissionv1.AdmissionReview, *httpRefusal) {
 	var review admissionv1.AdmissionReview
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(body, &review); err != nil {

@@ -9,13 +9,13 @@ import (
 )
 
 const (
-	// logged is how many lines about connections are logged in each period.
-	logged = 10
-	period = 10 * time.Second
+	// maxLines is how many lines about connections are logged in each logPeriod.
+	maxLines  = 10
+	logPeriod = 10 * time.Second
 )
 
-// connectionLog logs what http.Server says of connections: those whose handshake is broken off, as
-// by probes of a port, and the like. There may be any number of them: they don't fill the log.
+// connectionLog logs http.Server's errors of connections, such as handshakes that a probe of the port
+// breaks off. It bounds their number, so that they don't fill the log.
 type connectionLog struct {
 	mu      sync.Mutex
 	begin   time.Time
@@ -23,17 +23,17 @@ type connectionLog struct {
 	skipped int
 }
 
-// Write implements io.Writer, with a line each.
+// Write implements io.Writer. It is called with one line at a time.
 func (l *connectionLog) Write(line []byte) (int, error) {
 	l.mu.Lock()
 	defer l.mu.Unlock()
-	if now := time.Now(); now.Sub(l.begin) > period {
+	if now := time.Now(); now.Sub(l.begin) > logPeriod {
 		if l.skipped > 0 {
 			klog.InfoS("More lines about connections were left out", "count", l.skipped)
 		}
 		l.begin, l.lines, l.skipped = now, 0, 0
 	}
-	if l.lines++; l.lines > logged {
+	if l.lines++; l.lines > maxLines {
 		l.skipped++
 		return len(line), nil
 	}

@@ -8,9 +8,9 @@ import (
 )
 
 // A node is a value of a JSON document, which must be valid. To find the values on the paths of a
-// patch, it cuts the document into pieces and decodes nothing. To decode the whole object takes 140
-// µs more, of 400 µs for a review that is patched (remote's BenchmarkReview), and a seventh of the
-// reviews per second.
+// patch, it cuts the document into pieces and decodes nothing. Decoding the whole object takes 140 µs
+// more, where a review that is patched takes 400 µs, and gives a seventh fewer reviews per second. To
+// measure that: go test -run=^$ -bench=Review/mutate ./remote
 type node struct {
 	value    []byte // without white space around it
 	children map[string]*node
@@ -24,8 +24,8 @@ func (n *node) kind() byte {
 	return n.value[0]
 }
 
-// child returns a member of an object, or an element of an array. It returns nil if there is no such
-// one. Of members with the same name the last one counts, as in encoding/json.
+// child returns a member of an object, or an element of an array, or nil if there is none. If members
+// have the same name it returns the last one, as encoding/json does.
 func (n *node) child(key string) *node {
 	if n.children == nil {
 		n.children = map[string]*node{}
@@ -34,8 +34,7 @@ func (n *node) child(key string) *node {
 	return n.children[key]
 }
 
-// cut finds the children. All of them are found at once, so that each value is read once for each
-// value that it is in.
+// cut finds all children at once, so that each value is read once for each value that it is in.
 func (n *node) cut() {
 	isObject := n.kind() == '{'
 	if !isObject && n.kind() != '[' {
@@ -55,8 +54,8 @@ func (n *node) cut() {
 	}
 }
 
-// cutValue returns the first value of a list of values, with what separates them, and what follows
-// it. The value is empty if the list ends.
+// cutValue returns the first value of a list of values and separators, and the rest of the list. The
+// value is empty at the end of the list.
 func cutValue(list []byte) (value, rest []byte) {
 	list = bytes.TrimLeft(list, " \t\r\n,:")
 	depth := 0
@@ -66,7 +65,7 @@ func cutValue(list []byte) (value, rest []byte) {
 			depth++
 			continue
 		case '}', ']':
-			if depth--; depth < 0 { // of what is around the list
+			if depth--; depth < 0 { // the end of the list
 				return list[:i], list[i:]
 			}
 		case '"':

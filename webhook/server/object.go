@@ -16,16 +16,15 @@ import (
 
 // Object decodes the object that a request would store, or the options of a CONNECT. T is a type
 // with the object's JSON form: corev1.Pod, unstructured.Unstructured, metav1.PartialObjectMetadata.
-// Fields that T doesn't have are left out, and so is everything of an object of another kind: a
-// webhook whose rules cover several looks at request.Kind first.
+// Fields that T doesn't have are left out. The kind isn't checked: a webhook whose rules cover several
+// kinds looks at request.Kind first.
 //
-// The error is a 400 of the API, as Errored takes it; a DELETE has no object and gives one.
+// The error is a 400 of the API, which Errored keeps. A DELETE has no object, which is such an error.
 func Object[T any](request *admissionv1.AdmissionRequest) (*T, error) {
 	return decodeObject[T](request, "object", request.Object.Raw)
 }
 
-// OldObject does what Object does for the object that is stored already: that of an UPDATE or
-// DELETE.
+// OldObject decodes, like Object, the stored object of an UPDATE or DELETE.
 func OldObject[T any](request *admissionv1.AdmissionRequest) (*T, error) {
 	return decodeObject[T](request, "oldObject", request.OldObject.Raw)
 }
@@ -48,12 +47,12 @@ func decodeObject[T any](request *admissionv1.AdmissionRequest, field string, ra
 	return object, nil
 }
 
-// Patched lets the request pass with its object changed: changed is what Object returned, with the
-// changes made. The response has the patch for these changes and no others. What T has no fields
-// for stays as the client sent it, so that a webhook does no harm to objects of an API that is
-// newer than itself; only a list's element that gets another name is replaced as a whole.
+// Patched allows the request with its object changed: changed is the result of Object after the
+// webhook's changes. The response contains a patch with these changes and no others. Fields that T
+// doesn't have stay as the client sent them, so that a webhook may be older than the API. The exception
+// is an element of a list that gets another name, which is replaced as a whole.
 //
-// Without a change it is Allowed.
+// If nothing has changed, the response is Allowed.
 func Patched[T any](request *admissionv1.AdmissionRequest, changed *T) Response {
 	original, err := Object[T](request)
 	if err != nil {
@@ -62,25 +61,25 @@ func Patched[T any](request *admissionv1.AdmissionRequest, changed *T) Response 
 	return PatchedFrom(request, original, changed)
 }
 
-// PatchedFrom is Patched for who decodes objects himself: original and changed are the request's
-// object before and after the changes, in one Go type or another form that JSON is made of.
+// PatchedFrom is Patched for webhooks that decode objects themselves: original and changed are the
+// request's object before and after the changes, as any values that encode to its JSON.
 func PatchedFrom(request *admissionv1.AdmissionRequest, original, changed any) Response {
-	if operations, ok := quick(request.Object.Raw, original, changed); ok {
-		return patched(operations)
+	if operations, ok := quickDiff(request.Object.Raw, original, changed); ok {
+		return patchResponse(operations)
 	}
-	var documents [3]any // as sent, as T says it, as T says it with the changes
-	if err := errors.Join(unmarshal(request.Object.Raw, &documents[0]), through(original, &documents[1]),
-		through(changed, &documents[2])); err != nil {
+	var sent, before, after any
+	if err := errors.Join(unmarshal(request.Object.Raw, &sent), toDocument(original, &before),
+		toDocument(changed, &after)); err != nil {
 		return Errored(fmt.Errorf("making a patch: %w", err))
 	}
-	if _, ok := documents[2].(map[string]any); !ok {
+	if _, ok := after.(map[string]any); !ok {
 		return Errored(errors.New("making a patch: the changed object is no JSON object"))
 	}
-	return patched(diff("", documents[0], documents[1], documents[2]))
+	return patchResponse(diff("", sent, before, after))
 }
 
-// patched is the response with a patch of these operations.
-func patched(operations []jsondiff.Operation) Response {
+// patchResponse returns the response with a patch of these operations.
+func patchResponse(operations []jsondiff.Operation) Response {
 	if len(operations) == 0 {
 		return Allowed()
 	}
@@ -92,8 +91,8 @@ func patched(operations []jsondiff.Operation) Response {
 	return Response{Allowed: true, Patch: patch, PatchType: &jsonPatch}
 }
 
-// through turns an object into the document of its JSON form.
-func through(object any, document *any) error {
+// toDocument encodes an object and decodes it into a document.
+func toDocument(object any, document *any) error {
 	data, err := json.Marshal(object)
 	if err != nil {
 		return err

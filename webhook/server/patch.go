@@ -12,17 +12,17 @@ import (
 	"gatehouse.dev/internal/jsondiff"
 )
 
-// unmarshal reads a document with its numbers as they are written.
+// unmarshal decodes a document. Numbers stay as they are written.
 func unmarshal(data []byte, document *any) error {
 	decoder := json.NewDecoder(bytes.NewReader(data))
 	decoder.UseNumber()
 	return decoder.Decode(document)
 }
 
-// diff returns the operations that do to sent what was done from original to changed. These two are
-// sent, or a part of it, as a Go type sees it: without what the type has no fields for, and with
-// the empty values that it always writes. So nothing is removed that was not sent, and what belongs
-// below something that was not sent is added together with it.
+// diff returns the operations that make the changes between original and changed in sent. original is
+// sent after decoding into a Go type and encoding: without fields that the type doesn't have, and with
+// empty values that the type always writes. So diff doesn't remove values that were not sent, and adds
+// a value that was not sent with all that is in it.
 //
 // All three are documents as unmarshal reads them, or parts of them at the same path, a JSON
 // pointer (RFC 6901).
@@ -52,24 +52,24 @@ func diffObjects(path string, sent, original, changed map[string]any) []jsondiff
 	for _, key := range slices.Sorted(maps.Keys(original)) {
 		_, wasSent := sent[key]
 		if _, stays := changed[key]; wasSent && !stays {
-			operations = append(operations, jsondiff.Operation{Op: "remove", Path: below(path, key)})
+			operations = append(operations, jsondiff.Operation{Op: "remove", Path: join(path, key)})
 		}
 	}
 	for _, key := range slices.Sorted(maps.Keys(changed)) {
-		before, known := original[key]
+		old, known := original[key]
 		part, wasSent := sent[key]
 		switch {
 		case known && wasSent:
-			operations = append(operations, diff(below(path, key), part, before, changed[key])...)
-		case !known || !reflect.DeepEqual(before, changed[key]):
-			operations = append(operations, withValue("add", below(path, key), changed[key]))
+			operations = append(operations, diff(join(path, key), part, old, changed[key])...)
+		case !known || !reflect.DeepEqual(old, changed[key]):
+			operations = append(operations, withValue("add", join(path, key), changed[key]))
 		}
 	}
 	return operations
 }
 
-// diffArrays leaves those elements alone that are the same counted from the beginning or from the
-// end: all but one, where one was put in or taken out. Those between are compared pair by pair.
+// diffArrays skips the equal elements at the beginning and at the end of both arrays, which are all
+// but one if one was inserted or removed. It compares those between pair by pair.
 func diffArrays(path string, sent, original, changed []any) []jsondiff.Operation {
 	shorter := min(len(original), len(changed))
 	first := 0
@@ -84,26 +84,26 @@ func diffArrays(path string, sent, original, changed []any) []jsondiff.Operation
 
 	var operations []jsondiff.Operation
 	for i := first; i < paired; i++ {
-		at := below(path, strconv.Itoa(i))
-		if reflect.DeepEqual(name(original[i]), name(changed[i])) {
-			operations = append(operations, diff(at, sent[i], original[i], changed[i])...)
+		element := join(path, strconv.Itoa(i))
+		if reflect.DeepEqual(nameOf(original[i]), nameOf(changed[i])) {
+			operations = append(operations, diff(element, sent[i], original[i], changed[i])...)
 		} else {
-			// Another element: what the type doesn't know of the one must not become the other's.
-			operations = append(operations, withValue("replace", at, changed[i]))
+			// Another element: it must not get the fields of the old one that the type doesn't have.
+			operations = append(operations, withValue("replace", element, changed[i]))
 		}
 	}
-	// from the end: a removal moves what is behind it
+	// From the end, since a removal moves the elements after it.
 	for i := len(original) - tail - 1; i >= paired; i-- {
-		operations = append(operations, jsondiff.Operation{Op: "remove", Path: below(path, strconv.Itoa(i))})
+		operations = append(operations, jsondiff.Operation{Op: "remove", Path: join(path, strconv.Itoa(i))})
 	}
 	for i := paired; i < len(changed)-tail; i++ {
-		operations = append(operations, withValue("add", below(path, strconv.Itoa(i)), changed[i]))
+		operations = append(operations, withValue("add", join(path, strconv.Itoa(i)), changed[i]))
 	}
 	return operations
 }
 
-// name is what most lists of the API tell their elements apart by.
-func name(element any) any {
+// nameOf returns the field that distinguishes the elements of most lists of the API.
+func nameOf(element any) any {
 	fields, _ := element.(map[string]any)
 	return fields["name"]
 }
@@ -115,4 +115,4 @@ func withValue(op, path string, value any) jsondiff.Operation {
 
 var escapePointer = strings.NewReplacer("~", "~0", "/", "~1")
 
-func below(path, key string) string { return path + "/" + escapePointer.Replace(key) }
+func join(path, key string) string { return path + "/" + escapePointer.Replace(key) }

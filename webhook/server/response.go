@@ -11,22 +11,22 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// A Response is what a Handler answers: an AdmissionResponse, of which a handler may set every
-// field but UID, which is the request's whatever it says.
+// A Response is a Handler's answer: an AdmissionResponse. A handler may set every field except UID,
+// which always becomes the request's.
 type Response admissionv1.AdmissionResponse
 
-// Allowed lets the request pass as it is.
+// Allowed allows the request as it is.
 func Allowed() Response { return Response{Allowed: true} }
 
 // Denied refuses the request. The client gets 403 Forbidden and reads: admission webhook "…" denied
 // the request: <message>.
 func Denied(message string) Response {
-	return refused(metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message})
+	return refusal(metav1.Status{Code: http.StatusForbidden, Reason: metav1.StatusReasonForbidden, Message: message})
 }
 
-// Errored refuses the request because of an error. The client gets the error's own code and reason
-// where it is an API error (k8s.io/apimachinery/pkg/api/errors), wrapped or not, otherwise 500
-// InternalError. It is an answer: the webhook's failurePolicy has no say in it.
+// Errored refuses the request because of an error. If it is an API error
+// (k8s.io/apimachinery/pkg/api/errors), wrapped or not, the client gets its code and reason, otherwise
+// 500 InternalError. It is an answer, so the webhook's failurePolicy doesn't apply.
 func Errored(err error) Response {
 	status := metav1.Status{Code: http.StatusInternalServerError, Reason: metav1.StatusReasonInternalError,
 		Message: err.Error()}
@@ -34,24 +34,24 @@ func Errored(err error) Response {
 		from := api.Status()
 		status.Code, status.Reason, status.Details = from.Code, from.Reason, from.Details
 	}
-	return refused(status)
+	return refusal(status)
 }
 
-func refused(status metav1.Status) Response {
+func refusal(status metav1.Status) Response {
 	status.Status = metav1.StatusFailure
 	return Response{Result: &status}
 }
 
-// WithWarnings is the response with warnings for the client, who sees them whether the request
-// passes or not. Where all warnings of a request have more than 4096 characters, API servers cut
-// each after 256 and drop what is still too much.
+// WithWarnings returns the response with warnings for the client, who sees them whether the request is
+// allowed or not. If the warnings of a request have more than 4096 characters together, API servers
+// cut each after 256 and drop those that are still too much.
 func (r Response) WithWarnings(warnings ...string) Response {
 	r.Warnings = slices.Concat(r.Warnings, warnings)
 	return r
 }
 
-// WithAuditAnnotation is the response with an annotation for the request's audit event. The key is
-// a name without a prefix, before which the API server puts the webhook's name and a slash.
+// WithAuditAnnotation returns the response with an annotation for the request's audit event. The key is
+// a name without a prefix: the API server puts the webhook's name and a slash before it.
 func (r Response) WithAuditAnnotation(key, value string) Response {
 	annotations := make(map[string]string, len(r.AuditAnnotations)+1)
 	maps.Copy(annotations, r.AuditAnnotations)

@@ -13,52 +13,52 @@ import (
 )
 
 const (
-	// longestCall is the time that an API server waits for a webhook at most: timeoutSeconds is 1
-	// to 30.
+	// longestCall is the longest time that an API server waits for a webhook: timeoutSeconds is 1 to
+	// 30.
 	longestCall = 30 * time.Second
-	// idle is longer than the 90 seconds for which API servers keep a connection that they don't
-	// use. So it is they who close it, and no call is lost on its way to a connection that was just
-	// closed here.
-	idle = 2 * time.Minute
-	// greeting is how long a handshake may take, and a header: API servers send both at once.
-	greeting = 5 * time.Second
-	// What a connection may take of memory before a handler reads it: a header, and what comes of
-	// bodies. API servers open another connection for more calls at a time than maxCalls.
+	// idleTimeout is longer than the 90 seconds for which API servers keep an unused connection. So
+	// they close it, and no call gets lost because it is sent when this side closes.
+	idleTimeout = 2 * time.Minute
+	// headerTimeout bounds the time of a handshake and of a header. API servers send both at once.
+	headerTimeout = 5 * time.Second
+	// These bound the memory of a connection before a handler reads: the bytes of a header, the
+	// unread bytes of bodies, and the calls. For more calls at a time, API servers open another
+	// connection.
 	maxHeader, maxUnread, maxCalls = 64 << 10, 256 << 10, 100
 )
 
 // A Server serves webhooks with TLS.
 type Server struct {
-	// Address is where Run listens, as net.Listen takes it: ":8443", "127.0.0.1:8443".
+	// Address is the address for Run, in the form that net.Listen takes: ":8443", "127.0.0.1:8443".
 	Address string
 
-	// Handler has the webhooks: a Handler, or an http.ServeMux with several at their paths.
+	// Handler serves the webhooks: it is a Handler, or an http.ServeMux with several at their paths.
 	Handler http.Handler
 
-	// CertFile and KeyFile name PEM files: the server's certificate with its chain, and its key. A
-	// webhook's caBundle is what this certificate is verified with.
+	// CertFile and KeyFile name PEM files: the server's certificate with its chain, and its key. API
+	// servers verify the certificate by the webhook's caBundle.
 	CertFile, KeyFile string
 
-	// GetCertificate, where it is set, is asked for the server's certificate at each connection, in
-	// place of files.
+	// GetCertificate, if it is set, returns the server's certificate for each connection, instead of
+	// CertFile and KeyFile.
 	GetCertificate func(*tls.ClientHelloInfo) (*tls.Certificate, error)
 
-	// ClientCAFile, where it is set, names a PEM file with certificate authorities. Only clients
-	// with a certificate from one of them may call then. (API servers show one where the
-	// kubeConfigFile of their WebhookAdmissionConfiguration says so; a kubelet's probes never do.)
+	// ClientCAFile, if it is set, names a PEM file with certificate authorities. Then only clients
+	// with a certificate from one of them may call. API servers show a certificate if the
+	// kubeConfigFile of their WebhookAdmissionConfiguration says so. A kubelet's probes never do.
 	ClientCAFile string
 
-	// RequestClientCert, without ClientCAFile, has clients show a certificate if they have one. It
-	// isn't verified: a Handler may do that, by the request's TLS.PeerCertificates.
+	// RequestClientCert, without ClientCAFile, requests a certificate from clients. It isn't verified:
+	// an http.Handler may do that, by the request's TLS.PeerCertificates.
 	RequestClientCert bool
 
-	// OpenPaths are those for which a client needs no certificate, such as "/readyz". They need
-	// ClientCAFile. A client without one is told so in HTTP then, with status 403: of a 401 API
-	// servers don't repeat the text.
+	// OpenPaths lists the paths for which a client needs no certificate, such as "/readyz". It needs
+	// ClientCAFile. At other paths, a client without a certificate then gets status 403 instead of a
+	// failed handshake. It isn't 401, as API servers don't repeat the text of that.
 	OpenPaths []string
 
-	// ClientNames, where there are any, are the common names of the client certificates that may
-	// call. They need ClientCAFile.
+	// ClientNames, if it isn't empty, lists the common names of the clients that may call. It needs
+	// ClientCAFile.
 	ClientNames []string
 }
 
@@ -71,14 +71,13 @@ func (s *Server) Run(ctx context.Context) error {
 	return s.Serve(ctx, listener)
 }
 
-// Serve serves on a listener until ctx is done, and closes it. Calls that are under way then are
-// answered before Serve returns nil. After 30 seconds, when no API server waits any more, it hangs
-// up on those that are left and returns an error.
+// Serve serves on a listener until ctx is done, and closes it. It answers the calls that are under way
+// before it returns nil. After 30 seconds, when no API server waits any more, it closes the remaining
+// connections and returns an error.
 //
-// The files are looked at for each new connection, so that a certificate may be replaced, as tools
-// that renew certificates do, while the server runs. Where they can't be read, or a certificate and
-// a key don't belong together (yet), connections are served with what was there before, and the log
-// says so. When Serve is called they must be in order.
+// Serve reads the files for each new connection, so that a certificate may be renewed while the server
+// runs. If they can't be read, or the certificate and the key don't match, it uses the previous ones
+// and logs that. When Serve is called, the files must be valid.
 func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	defer listener.Close()
 	if s.Handler == nil {
@@ -98,13 +97,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 		return fmt.Errorf("webhook server: %w", err)
 	}
 	server := &http.Server{
-		Handler:           s.authorized(),
+		Handler:           s.authorizingHandler(),
 		TLSConfig:         &tls.Config{GetConfigForClient: certificates.config},
-		ReadHeaderTimeout: greeting,
+		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       longestCall,
-		// from the header's end: reading the rest, then handling
+		// It begins at the end of the header, and includes reading the body.
 		WriteTimeout:   2 * longestCall,
-		IdleTimeout:    idle,
+		IdleTimeout:    idleTimeout,
 		MaxHeaderBytes: maxHeader,
 		HTTP2: &http.HTTP2Config{MaxConcurrentStreams: maxCalls, MaxReceiveBufferPerConnection: maxUnread,
 			MaxReceiveBufferPerStream: maxUnread},
@@ -114,7 +113,7 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	go func() { ended <- server.ServeTLS(listener, "", "") }()
 	select {
 	case err := <-ended:
-		server.Close() // the connections that there are
+		server.Close() // it closes the connections
 		return fmt.Errorf("webhook server: %w", err)
 	case <-ctx.Done():
 	}
@@ -129,13 +128,13 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	return nil
 }
 
-// shutDown has a server answer the calls that are under way, and end. An HTTP/2 connection that is
-// made at the very time isn't told of the end, and, without a call, holds it up
-// (https://go.dev/issue/81153). So it is said once a second.
+// shutDown ends a server after it has answered the calls that are under way. A new HTTP/2 connection
+// may miss that the server ends, and, if it has no call, hold it up (https://go.dev/issue/81153). So
+// shutDown repeats Shutdown once a second.
 func shutDown(ctx context.Context, server *http.Server) error {
 	for {
-		told, cancel := context.WithTimeout(ctx, time.Second)
-		err := server.Shutdown(told)
+		second, cancel := context.WithTimeout(ctx, time.Second)
+		err := server.Shutdown(second)
 		cancel()
 		if !errors.Is(err, context.DeadlineExceeded) || ctx.Err() != nil {
 			return err
@@ -143,10 +142,10 @@ func shutDown(ctx context.Context, server *http.Server) error {
 	}
 }
 
-// authorized is the handler for clients with one of the names, and for all where a path is open.
-// The others are refused in HTTP: an API server repeats the text to its client, where a failed
-// handshake would say nothing but "bad certificate".
-func (s *Server) authorized() http.Handler {
+// authorizingHandler returns a handler that admits clients with one of the names, and all clients at
+// open paths. It refuses the others in HTTP, whose text an API server repeats to its client. Of a
+// failed handshake the client would read only "bad certificate".
+func (s *Server) authorizingHandler() http.Handler {
 	if len(s.ClientNames) == 0 && len(s.OpenPaths) == 0 {
 		return s.Handler
 	}
