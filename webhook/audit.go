@@ -14,9 +14,10 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// What the phases write into a request's audit event besides what webhooks say. The rest of a key
-// is the round (1 in the re-run of the mutating phase) and an index: a mutating webhook's position
-// among all that are configured, a validating one's among those that were called.
+// The keys of the annotations that the phases add to a request's audit event, besides those that
+// webhooks ask for. A key contains the round (1 in the re-run of the mutating phase) and an index: a
+// mutating webhook's position among all that are configured, a validating one's among those that were
+// called.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
@@ -38,11 +39,11 @@ type mutation struct {
 
 func annotateFailedOpen(a admission.Attributes, format string, round, index int, h *hook) {
 	key := fmt.Sprintf(format, round, index)
-	annotate(a.AddAnnotation(key, h.name), h, key)
+	logAnnotationError(a.AddAnnotation(key, h.name), h, key)
 }
 
 func annotateMutation(ctx context.Context, a admission.Attributes, round, index int, h *hook, mutated bool) {
-	if !kept(ctx, auditinternal.LevelMetadata) {
+	if !isAudited(ctx, auditinternal.LevelMetadata) {
 		return
 	}
 	key := fmt.Sprintf(mutationAnnotation, round, index)
@@ -50,13 +51,13 @@ func annotateMutation(ctx context.Context, a admission.Attributes, round, index 
 	if err == nil {
 		err = a.AddAnnotation(key, string(value))
 	}
-	annotate(err, h, key)
+	logAnnotationError(err, h, key)
 }
 
-// annotatePatch keeps the patch where the policy keeps the request's body, of which it shows a
-// part.
+// annotatePatch adds the patch to the audit event if the policy keeps the request's body: the patch
+// shows a part of it.
 func annotatePatch(ctx context.Context, a admission.Attributes, round, index int, h *hook, patch jsonpatch.Patch) {
-	if !kept(ctx, auditinternal.LevelRequest) {
+	if !isAudited(ctx, auditinternal.LevelRequest) {
 		return
 	}
 	key := fmt.Sprintf(patchAnnotation, round, index)
@@ -65,19 +66,19 @@ func annotatePatch(ctx context.Context, a admission.Attributes, round, index int
 	if err == nil {
 		err = a.AddAnnotationWithLevel(key, string(value), auditinternal.LevelRequest)
 	}
-	annotate(err, h, key)
+	logAnnotationError(err, h, key)
 }
 
-// kept tells whether the request's audit event keeps annotations of a level. What every call would
-// say isn't written for nobody: it takes longer than to apply a short patch.
-func kept(ctx context.Context, level auditinternal.Level) bool {
+// isAudited reports whether the request's audit event keeps annotations of a level. If not, they
+// aren't made: that takes longer than to apply a short patch.
+func isAudited(ctx context.Context, level auditinternal.Level) bool {
 	event := audit.AuditContextFrom(ctx)
 	return event.Enabled() && event.GetEventLevel().GreaterOrEqual(level)
 }
 
-// annotate logs that an annotation could not be set: its key, but not its value, which may be
-// confidential.
-func annotate(err error, h *hook, key string) {
+// logAnnotationError logs that an annotation could not be set, if err isn't nil. It logs the key, but
+// not the value, which may be confidential.
+func logAnnotationError(err error, h *hook, key string) {
 	if err != nil {
 		klog.Warningf("Failed to set admission audit annotation %s for webhook %s: %v", key, h.name, err)
 	}

@@ -219,7 +219,7 @@ func BenchmarkThousandWebhooks(b *testing.B) {
 	})
 }
 
-// What is encoded for all webhooks of a version together.
+// BenchmarkEncode encodes the part of a review that all webhooks with one version share.
 func BenchmarkEncode(b *testing.B) {
 	pod := benchPod()
 	b.ReportAllocs()
@@ -228,4 +228,32 @@ func BenchmarkEncode(b *testing.B) {
 			b.Fatal(err)
 		}
 	}
+}
+
+// BenchmarkPatch applies a patch that sets three values in a pod, in its Go object and by its JSON.
+func BenchmarkPatch(b *testing.B) {
+	pod := benchPod()
+	pod.Labels = map[string]string{"app": "shop"}
+	patch, err := review.DecodePatch([]byte(`[{"op":"add","path":"/metadata/labels/team","value":"a"},` +
+		`{"op":"replace","path":"/spec/containers/0/image","value":"mirror/application:v1.2.3"},` +
+		`{"op":"add","path":"/spec/containers/1/env/-","value":{"name":"EXTRA","value":"value"}}]`))
+	if err != nil {
+		b.Fatal(err)
+	}
+	b.Run("object", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, _, ok := patchDirectly(pod, patch); !ok {
+				b.Fatal("the patch was left to the JSON")
+			}
+		}
+	})
+	b.Run("JSON", func(b *testing.B) {
+		b.ReportAllocs()
+		for b.Loop() {
+			if _, _, err := patchJSON(pod, patch); err != nil {
+				b.Fatal(err)
+			}
+		}
+	})
 }

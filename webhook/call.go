@@ -22,9 +22,9 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// ask sends a webhook the request and returns what it answers. An error of type
-// *webhookutil.ErrCallingWebhook is for the webhook's failurePolicy, any other refuses the request.
-// Several webhooks may be asked concurrently.
+// ask sends a webhook the request and returns its answer. The webhook's failurePolicy applies to
+// errors of type *webhookutil.ErrCallingWebhook; any other error refuses the request. Several
+// webhooks may be asked concurrently.
 func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a admission.Attributes) (_ *review.Response,
 	err error) {
 	defer func() {
@@ -56,9 +56,9 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	defer span.End(500 * time.Millisecond)
 	body := request.Review(h.reviewVersion, uid)
 	var answer []byte
-	e.track(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
+	e.trackLatency(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
 	if err != nil {
-		// a wrapped one is a cause, and nothing that the webhook answered
+		// No errors.As: a wrapped StatusError is a cause, and not the webhook's answer.
 		status, ok := err.(*apierrors.StatusError)
 		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")
@@ -73,7 +73,7 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	return response, nil
 }
 
-// span begins the part of the request's trace that a call is.
+// span starts the span of a call in the request's trace.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
@@ -92,23 +92,23 @@ func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid 
 		attribute.String("UID", string(uid)))
 }
 
-// callError is a failure to call a webhook; status has the code that metrics count it under.
+// callError returns the error of a call that failed. Metrics count it under the code of status.
 func callError(h *hook, status *apierrors.StatusError, reason error) error {
 	return &webhookutil.ErrCallingWebhook{WebhookName: h.name, Reason: reason, Status: status}
 }
 
-// pass hands on what a webhook says besides its verdict.
-func pass(ctx context.Context, h *hook, a admission.Attributes, response *review.Response) {
+// relay passes on the audit annotations and warnings of a webhook's answer.
+func relay(ctx context.Context, h *hook, a admission.Attributes, response *review.Response) {
 	for key, value := range response.AuditAnnotations {
-		annotate(a.AddAnnotation(h.name+"/"+key, value), h, h.name+"/"+key)
+		logAnnotationError(a.AddAnnotation(h.name+"/"+key, value), h, h.name+"/"+key)
 	}
 	for _, text := range response.Warnings {
 		warning.AddWarning(ctx, "", text)
 	}
 }
 
-// observe feeds the metrics with one call, and returns what its error means: nil where there is
-// none or it is to be ignored, otherwise the refusal. failedOpen says that it is ignored.
+// observe adds a call to the metrics. It returns the refusal of the request if the call's error, if
+// any, isn't to be ignored. failedOpen reports whether an error is ignored.
 func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, elapsed time.Duration,
 	err error) (refusal error, failedOpen bool) {
 	m, operation := admissionmetrics.Metrics, string(a.GetOperation())
@@ -153,12 +153,12 @@ func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, e
 	}
 }
 
-// denied is the error of a webhook's no.
-func denied(h *hook, response *review.Response) error {
+// denialError returns the error of a request that the webhook denied.
+func denialError(h *hook, response *review.Response) error {
 	return &webhookutil.ErrWebhookRejection{Status: review.Denied(h.name, response.Status)}
 }
 
-// outOfTime is the refusal of a request whose deadline has passed, or whose client has gone.
-func outOfTime() error {
+// timeoutError returns the refusal of a request whose deadline has passed, or whose client has gone.
+func timeoutError() error {
 	return apierrors.NewTimeoutError("request did not complete within requested timeout", 0)
 }

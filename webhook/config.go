@@ -12,18 +12,18 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// Config is the configuration of either plugin.
+// Config is the configuration of Mutating and of Validating.
 type Config struct {
 	// KubeConfigFile is the absolute path of a kubeconfig with the credentials for webhooks, by
-	// their host. Empty: none are called with credentials.
+	// their host. If it is empty, webhooks are called without credentials.
 	KubeConfigFile string
 	// StaticManifestsDir is the absolute path of a directory with configurations that are in force
-	// besides those in the API. Empty: none are.
+	// besides those in the API. If it is empty, there are none.
 	StaticManifestsDir string
 }
 
-// configKinds are the kinds and versions of the plugins' configuration. They don't differ in their
-// fields. The second one is that of older releases.
+// configKinds lists the kinds and versions of the plugins' configuration. They have the same fields.
+// The second one is that of older releases.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/config/apis/webhookadmission 58634f8b
 var configKinds = []configfile.Meta{
@@ -32,9 +32,9 @@ var configKinds = []configfile.Meta{
 }
 
 // LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of
-// apiserver.config.k8s.io/v1, or a WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil is an
-// empty one. Reading is strict. Paths may be relative where the configuration is from a file, to
-// that file.
+// apiserver.config.k8s.io/v1, or a WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil
+// gives the empty configuration. Unknown fields are errors. If the configuration is from a file, paths
+// may be relative to that file.
 func LoadConfig(config io.Reader) (Config, error) {
 	if config == nil {
 		return Config{}, nil
@@ -44,7 +44,7 @@ func LoadConfig(config io.Reader) (Config, error) {
 		return Config{}, err
 	}
 	var meta configfile.Meta
-	// What can't be read leniently is told that it must be one of the kinds.
+	// If this fails, meta is empty and the error below says which kinds there are.
 	_ = configfile.Lenient(document, &meta)
 	if !slices.Contains(configKinds, meta) {
 		return Config{}, fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s",

@@ -26,27 +26,28 @@ import (
 	"gatehouse.dev/webhook/backend"
 )
 
-// engine is what Mutating and Validating have in common.
+// engine holds what Mutating and Validating have in common.
 type engine struct {
 	// snapshot returns the webhooks in force.
 	snapshot func() *snapshot
 	await    func(context.Context, plugin.Written) error
-	// ready opens once the snapshot, and the caches that it takes to match and to call, have what
-	// the API had at the start.
+	// ready opens when the snapshot, and the caches that matching and calling use, have read
+	// everything that the API had at the start.
 	ready ready.Gate
-	// manifests are the configurations that the API doesn't have; nil without staticManifestsDir.
+	// manifests holds the configurations of staticManifestsDir, which the API doesn't have. It is
+	// nil without that.
 	manifests *manifest.Set
 
 	namespaces matching.Namespaces
 	authorizer authorizer.Authorizer
 
-	// dropped tells which fields a patch set that aren't stored.
+	// dropped returns the fields that a patch set and that aren't stored.
 	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string
 
 	calling  plugin.WebhookCalls
 	mutating bool
-	// phase and exclusion are the label "type" in metrics: exclusion where match conditions exclude
-	// a webhook, phase elsewhere.
+	// phase is the label "type" in metrics; exclusion is that in the metric that counts webhooks
+	// excluded by match conditions.
 	phase, exclusion string
 }
 
@@ -103,7 +104,8 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 	}, nil
 }
 
-func check(env *plugin.Env) error {
+// checkEnv returns an error that names the first thing that is missing.
+func checkEnv(env *plugin.Env) error {
 	switch {
 	case env.Client == nil:
 		return errors.New("needs a client")
@@ -117,8 +119,8 @@ func check(env *plugin.Env) error {
 	return nil
 }
 
-// ReadyChecks fail while manifests are not in force as they are in their directory; there are none
-// without staticManifestsDir.
+// ReadyChecks returns a check that fails while the manifests in force differ from those in their
+// directory. There is none without staticManifestsDir.
 func (e *engine) ReadyChecks() []healthz.HealthChecker {
 	if e.manifests == nil {
 		return nil
@@ -131,16 +133,16 @@ func (e *engine) Await(ctx context.Context, written plugin.Written) error {
 	return e.await(ctx, written)
 }
 
-// candidates are the webhooks with a rule for the request. It is refused if it creates a
-// configuration under a name that is reserved for manifests.
+// candidates returns the webhooks with a rule for the request. It fails if the request creates a
+// configuration with a name that is reserved for manifests.
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
 	error) {
 	if err := e.manifests.CheckReserved(a); err != nil {
 		return nil, err
 	}
 	target := matching.TargetOf(a)
-	// Configurations can be written before they have been read: the manifests, which alone see such
-	// a request, are there from the start.
+	// Requests for configurations don't wait until all have been read: only manifests see such a
+	// request, and these are there from the start.
 	if !target.IsConfiguration() {
 		if err := e.ready.Wait(ctx, a); err != nil {
 			return nil, err
@@ -149,9 +151,9 @@ func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admis
 	return e.snapshot().index.Candidates(target, o.GetEquivalentResourceMapper()), nil
 }
 
-// track adds the duration of a call to what is known of the request, for its audit event and
+// trackLatency runs call and adds its duration to the request's latencies, for its audit event and
 // metrics.
-func (e *engine) track(ctx context.Context, call func()) {
+func (e *engine) trackLatency(ctx context.Context, call func()) {
 	trackers, ok := endpointsrequest.LatencyTrackersFrom(ctx)
 	switch {
 	case !ok:

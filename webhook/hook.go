@@ -12,41 +12,41 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// hook is one webhook of a configuration, ready to be matched and called. But for its client, which
-// may come late, it never changes.
+// hook is one webhook of a configuration, ready to be matched and called. Except for its client, it
+// never changes.
 type hook struct {
-	// spec is what it was compiled from. A validating webhook is one that is never reinvoked.
+	// spec is the webhook's part of the configuration. A validating webhook has the form of a
+	// mutating one that is never reinvoked.
 	spec admissionregistrationv1.MutatingWebhook
-	// uid tells it from all other webhooks: names are unique in a configuration only, and
-	// configurations stored long ago may not even obey that.
+	// uid distinguishes it from all other webhooks. Names are unique only within a configuration,
+	// and in configurations that were stored long ago not even there.
 	uid           string
 	configuration string
 	name          string
-	// static says that it is of a manifest, out of the API's reach.
+	// static reports whether it is from a manifest, which the API can't change.
 	static bool
 
 	criteria   *matching.Criteria
 	conditions *expression.Conditions
 
-	// backend names where it is, for people.
+	// backend is its address in reports to users.
 	backend string
-	// client is nil where it couldn't be made when the hook was compiled, until a call can make it;
-	// connect makes it.
+	// client is nil until connect has succeeded, at the latest try before a call.
 	client  atomic.Pointer[backend.Client]
 	connect func() (*backend.Client, error)
-	// timeout bounds a call; 0 doesn't.
+	// timeout bounds a call, unless it is 0.
 	timeout time.Duration
-	// reviewVersion is that of the AdmissionReviews it is sent; empty where it accepts none that we
-	// speak.
+	// reviewVersion is the version of the AdmissionReviews that it is sent. It is empty if the
+	// webhook accepts none that package review has.
 	reviewVersion string
 
-	// ignoreFailures is failurePolicy Ignore.
+	// ignoreFailures reports whether failurePolicy is Ignore.
 	ignoreFailures bool
-	// noSideEffects says that it may be called for a dry run.
+	// noSideEffects reports whether it may be called for a dry run.
 	noSideEffects bool
-	// reinvocable is reinvocationPolicy IfNeeded.
+	// reinvocable reports whether reinvocationPolicy is IfNeeded.
 	reinvocable bool
-	// local says that it is asked at another URL than its configuration's.
+	// local reports whether it is called at another URL than its configuration's.
 	local bool
 }
 
@@ -54,23 +54,24 @@ type hook struct {
 type compiler struct {
 	expressions *expression.Compiler
 	backends    *backend.Pool
-	// local are the URLs of hooks that are asked elsewhere; see plugin.Env.
+	// local holds the URLs of webhooks that are called elsewhere; see plugin.Env.
 	local map[string]string
 }
 
-// compile never fails: what is wrong with a webhook is an error of the requests that it is for.
+// compile makes a hook. It never fails: if something is wrong with a webhook, the requests for which
+// it is called fail.
 func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, configuration string, static bool) *hook {
 	h := &hook{spec: spec, uid: uid, configuration: configuration, name: spec.Name, static: static}
 
-	h.ignoreFailures = is(spec.FailurePolicy, admissionregistrationv1.Ignore)
-	h.noSideEffects = is(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) ||
-		is(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
-	h.reinvocable = is(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
+	h.ignoreFailures = hasValue(spec.FailurePolicy, admissionregistrationv1.Ignore)
+	h.noSideEffects = hasValue(spec.SideEffects, admissionregistrationv1.SideEffectClassNone) ||
+		hasValue(spec.SideEffects, admissionregistrationv1.SideEffectClassNoneOnDryRun)
+	h.reinvocable = hasValue(spec.ReinvocationPolicy, admissionregistrationv1.IfNeededReinvocationPolicy)
 
 	h.criteria = matching.NewWebhookCriteria(spec.Rules, spec.MatchPolicy, spec.NamespaceSelector, spec.ObjectSelector)
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
-	h.backend = backendOf(&spec.ClientConfig)
+	h.backend = backendAddress(&spec.ClientConfig)
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
 	for _, name := range []string{configuration + "/" + spec.Name, spec.Name, configuration} {
 		if url, ok := c.local[name]; ok {
@@ -79,7 +80,7 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 			break
 		}
 	}
-	_, _ = h.getClient() // a call will say what is wrong
+	_, _ = h.getClient() // if it fails, so will calls
 	if spec.TimeoutSeconds != nil {
 		h.timeout = time.Duration(*spec.TimeoutSeconds) * time.Second
 	}
@@ -87,8 +88,8 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	return h
 }
 
-// getClient returns what calls the webhook. Where that could not be made it is tried again at each
-// call: a file with credentials may be there late, or be in the midst of a change.
+// getClient returns the webhook's client. If that can't be made, the next call tries again: a file
+// with credentials may be late, or in the midst of a change.
 func (h *hook) getClient() (*backend.Client, error) {
 	if client := h.client.Load(); client != nil {
 		return client, nil
@@ -101,5 +102,5 @@ func (h *hook) getClient() (*backend.Client, error) {
 	return client, nil
 }
 
-// is tells whether an optional field has the value.
-func is[T comparable](field *T, value T) bool { return field != nil && *field == value }
+// hasValue reports whether an optional field is set to the value.
+func hasValue[T comparable](field *T, value T) bool { return field != nil && *field == value }

@@ -14,8 +14,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// match returns the request as a webhook with a rule for it wants it; nil where the webhook isn't
-// to be called. An error refuses the request.
+// match returns the request in the version to send to a webhook that has a rule for it, or nil if the
+// webhook isn't to be called. An error refuses the request.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go#ShouldCallHook e65ac040
 func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
@@ -31,7 +31,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	}
 	v := r.version(match)
 	if c.conditions != nil {
-		if hold, err := r.conditionsHold(ctx, c, v); !hold {
+		if matches, err := r.conditionsHold(ctx, c, v); !matches {
 			return nil, err
 		}
 	}
@@ -47,8 +47,8 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 	return v, nil
 }
 
-// conditionsHold evaluates the webhook's match conditions. Where they can't be, failurePolicy
-// Ignore skips the webhook.
+// conditionsHold reports whether the webhook's match conditions hold. If they can't be evaluated and
+// failurePolicy is Ignore, they don't.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go#Match f0d934ad
 func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) (bool, error) {
@@ -62,8 +62,9 @@ func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) 
 	admissionmetrics.Metrics.ObserveMatchConditionEvaluationTime(ctx, time.Since(start), c.name, "webhook", r.phase,
 		operation)
 	if verdict.Err != nil && ctx.Err() != nil {
-		// That says nothing about the webhook, which isn't to be skipped for it.
-		return false, outOfTime()
+		// The request has ended. That is no failure of the conditions, for which failurePolicy could
+		// skip the webhook.
+		return false, timeoutError()
 	}
 	for range verdict.Errors {
 		admissionmetrics.Metrics.ObserveMatchConditionEvalError(ctx, c.name, "webhook", r.phase, operation)
@@ -87,8 +88,7 @@ type conditionError struct{ *apierrors.StatusError }
 // Unwrap returns the refusal as the client gets it.
 func (e conditionError) Unwrap() error { return e.StatusError }
 
-// conversionError is the error for a request that can't be shown to a webhook in the version it
-// wants.
+// conversionError returns the error for a request that can't be converted to a webhook's version.
 func (v *version) conversionError(c *candidate, err error) error {
 	return apierrors.NewInternalError(fmt.Errorf("webhook %q: unable to convert to %v: %w", c.name, v.Kind, err))
 }

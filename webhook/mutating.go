@@ -16,16 +16,15 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// Mutating has requests changed by the webhooks of MutatingWebhookConfigurations.
+// Mutating changes requests by the webhooks of MutatingWebhookConfigurations.
 type Mutating struct{ *engine }
 
 var _ plugin.Mutator = &Mutating{}
 
-// NewMutating builds it with the plugin's configuration (see LoadConfig), nil for none. The error
-// says what in that is wrong, or what of env is missing: it needs a client, informers, an
-// authorizer and Done.
+// NewMutating returns a Mutating with the plugin's configuration (see LoadConfig), nil for none. It
+// fails if the configuration is wrong, or if env has no client, informers, authorizer or Done.
 func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
-	if err := check(env); err != nil {
+	if err := checkEnv(env); err != nil {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().MutatingWebhookConfigurations()
@@ -38,7 +37,7 @@ func NewMutating(config io.Reader, env *plugin.Env) (*Mutating, error) {
 	return &Mutating{e}, nil
 }
 
-// roundsKey is where a request's rounds are in its ReinvocationContext.
+// roundsKey is the key of a request's rounds in its ReinvocationContext.
 const roundsKey = "webhooks"
 
 // Admit calls the webhooks, one after the other, and applies their patches to a's object.
@@ -99,8 +98,8 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 			r.AddCalled(c.uid)
 		}
 		if err != nil && ctx.Err() != nil {
-			// It failed open, but for the request it is too late.
-			return outOfTime()
+			// The webhook failed open, but the request has ended.
+			return timeoutError()
 		}
 	}
 	return nil
@@ -116,8 +115,8 @@ type effect struct {
 	dropped []string
 }
 
-// call calls one webhook and applies its patch. It returns what was answered, nil for nothing, and
-// what that did.
+// call calls one webhook and applies its patch. It returns the answer, nil if there is none, and the
+// patch's effect.
 func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (response *review.Response,
 	did effect, err error) {
 	r := v.of
@@ -129,9 +128,9 @@ func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int
 	if response, err = m.ask(ctx, c.hook, encoded, r); err != nil {
 		return nil, did, err
 	}
-	pass(ctx, c.hook, r, response)
+	relay(ctx, c.hook, r, response)
 	if !response.Allowed {
-		return response, did, denied(c.hook, response)
+		return response, did, denialError(c.hook, response)
 	}
 	if len(response.Patch) == 0 {
 		return response, did, nil

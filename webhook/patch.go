@@ -61,18 +61,18 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (did effect, err erro
 // Patches are for JSON, but most can do without.
 func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, dropped []string,
 	err error) {
-	after, changed, dropped, ok := patchedDirectly(object, patch)
+	after, changed, dropped, ok := patchDirectly(object, patch)
 	if ok {
 		return after, changed, dropped, nil
 	}
-	if after, dropped, err = patchedJSON(object, patch); err != nil {
+	if after, dropped, err = patchJSON(object, patch); err != nil {
 		return nil, false, nil, err
 	}
 	return after, differ(object, after), dropped, nil
 }
 
-// patchedJSON is what the library makes of the object's JSON.
-func patchedJSON(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, dropped []string, err error) {
+// patchJSON encodes an object, has the library apply a patch, and decodes the result.
+func patchJSON(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object, dropped []string, err error) {
 	data, err := review.EncodeObject(object)
 	if err != nil {
 		return nil, nil, fmt.Errorf("can't be shown the object: %w", err)
@@ -87,17 +87,15 @@ func patchedJSON(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Object
 	return after, dropped, nil
 }
 
-// decodeLike reads an object that must be of the same kind, and so of the same type, as another
-// one.
+// decodeLike decodes an object that must have the same kind as another one.
 func decodeLike(other runtime.Object, data []byte) (_ runtime.Object, dropped []string, err error) {
 	object := reflect.New(reflect.TypeOf(other).Elem()).Interface().(runtime.Object)
-	// This is how the API server's own serializer reads what it has found to be of a kind: unknown
-	// fields are dropped.
+	// As in the API server's own serializer, unknown fields are dropped.
 	if dropped, err = unmarshal(data, object); err != nil {
 		return nil, nil, err
 	}
 	want, got := other.GetObjectKind().GroupVersionKind(), object.GetObjectKind().GroupVersionKind()
-	// What removes apiVersion or kind changes nothing: the type says what the object is.
+	// A patch may remove apiVersion or kind: the type says what the object is.
 	if got.GroupVersion().Empty() {
 		got.Group, got.Version = want.Group, want.Version
 	}
@@ -111,8 +109,8 @@ func decodeLike(other runtime.Object, data []byte) (_ runtime.Object, dropped []
 	return object, dropped, nil
 }
 
-// unmarshal reads JSON as the API server does, and says which fields it dropped: those that the
-// type doesn't have.
+// unmarshal decodes JSON as the API server does. It returns the fields that it dropped, as the type
+// doesn't have them.
 func unmarshal(data []byte, into any) (dropped []string, err error) {
 	if err := quantity.CheckJSON(data, reflect.New(reflect.TypeOf(into).Elem()).Interface()); err != nil {
 		return nil, err

@@ -33,7 +33,7 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 		return
 	}
 	before := object.DeepCopyObject()
-	want, _, wantErr := patchedJSON(object, patch)
+	want, _, wantErr := patchJSON(object, patch)
 	got, changed, _, err := patched(object, patch)
 	if (err == nil) != (wantErr == nil) {
 		t.Errorf("patch %s of %T: the error is %v, of its JSON it is %v", data, object, err, wantErr)
@@ -452,7 +452,7 @@ func TestMostPatchesNeedNoJSON(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		if _, _, _, got := patchedDirectly(test.object, patch); got != test.want {
+		if _, _, _, got := patchDirectly(test.object, patch); got != test.want {
 			t.Errorf("patch %s needs no JSON: %v, want %v", test.patch, got, test.want)
 		}
 	}

@@ -19,9 +19,8 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// report tells the chain's observers of one call: when it began, zero where there was none, its
-// error, whether that is ignored, what it answered, nil where it didn't, and the patch that was
-// applied, nil for none.
+// report reports one call to the chain's observers. start is zero if the webhook wasn't called,
+// response is nil if it didn't answer, and ignored reports whether err is ignored.
 func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err error, ignored bool,
 	response *review.Response, did effect) {
 	if r.calls == nil {
@@ -32,7 +31,7 @@ func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err er
 	switch {
 	case err != nil:
 		call.Verdict, call.Code = verdictOf(err)
-		call.Why = h.explained(err)
+		call.Why = h.explain(err)
 	case len(did.dropped) > 0:
 		call.Why = fmt.Sprintf("its patch set %s, which objects of this kind don't have",
 			strings.Join(did.dropped, ", "))
@@ -43,10 +42,10 @@ func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err er
 	r.calls.Add(call)
 }
 
-// explained is an error in its own words, and what isn't in them but in the configuration: that an
-// authority is unknown since none is named there.
-func (h *hook) explained(err error) string {
-	var failure *webhookutil.ErrCallingWebhook // which doesn't unwrap
+// explain returns an error's text. If a certificate's authority is unknown because the configuration
+// names none, the text says so.
+func (h *hook) explain(err error) string {
+	var failure *webhookutil.ErrCallingWebhook // it has no Unwrap
 	var unknown x509.UnknownAuthorityError
 	if errors.As(err, &failure) && errors.As(failure.Reason, &unknown) && len(h.spec.ClientConfig.CABundle) == 0 {
 		return err.Error() + "; its clientConfig.caBundle is empty"
@@ -54,7 +53,8 @@ func (h *hook) explained(err error) string {
 	return err.Error()
 }
 
-// verdictOf tells a no, and what the client did wrong, from what went wrong, and returns the code.
+// verdictOf returns Refused if the webhook denied the request or the client made a mistake, Failed
+// otherwise, and the code.
 func verdictOf(err error) (plugin.Verdict, int32) {
 	var denial *webhookutil.ErrWebhookRejection
 	var failure *webhookutil.ErrCallingWebhook
@@ -73,15 +73,15 @@ func verdictOf(err error) (plugin.Verdict, int32) {
 	return plugin.Failed, 0
 }
 
-// backendOf names where a webhook is: its URL, or the service as
-// https://name.namespace.svc:port/path.
-func backendOf(cc *admissionregistrationv1.WebhookClientConfig) string {
+// backendAddress returns the address of a webhook for reports: its URL without credentials, or
+// https://name.namespace.svc:port/path for a service.
+func backendAddress(cc *admissionregistrationv1.WebhookClientConfig) string {
 	if cc.Service == nil {
 		if cc.URL == nil {
 			return ""
 		}
 		if u, err := url.Parse(*cc.URL); err == nil {
-			u.User, u.RawQuery = nil, "" // where some keep credentials
+			u.User, u.RawQuery = nil, "" // they may contain credentials
 			return u.String()
 		}
 		return ""
@@ -96,7 +96,7 @@ func backendOf(cc *admissionregistrationv1.WebhookClientConfig) string {
 	return u.String()
 }
 
-// reportSkipped tells them of a webhook that has a rule for the request, but isn't called.
+// reportSkipped reports a webhook that has a rule for the request, but isn't called.
 func (r *request) reportSkipped(c *candidate, why string) {
 	if r.calls != nil {
 		r.calls.Add(plugin.Call{Kind: plugin.Webhook, Name: c.name, Configuration: c.configuration,
@@ -104,7 +104,7 @@ func (r *request) reportSkipped(c *candidate, why string) {
 	}
 }
 
-// reportConditions tells them of a webhook that its match conditions keep from being called.
+// reportConditions reports a webhook that isn't called because of its match conditions.
 func (r *request) reportConditions(c *candidate, verdict expression.Verdict) {
 	switch {
 	case r.calls == nil:

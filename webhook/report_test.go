@@ -202,7 +202,7 @@ func TestBackendIsNamed(t *testing.T) {
 		"https://hook.ns.svc/validate":     service(443, "/validate"),
 		"https://hook.ns.svc:8443/a%20b/c": service(8443, "a b/c"),
 	} {
-		if got := backendOf(&cc); got != want {
+		if got := backendAddress(&cc); got != want {
 			t.Errorf("got %q, want %q", got, want)
 		}
 	}

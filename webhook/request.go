@@ -11,15 +11,15 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// request is one request in one phase, and what its webhooks need of it: each thing made when it is
-// first asked for, once. It is for one goroutine.
+// request is one request in one phase. It makes each thing that webhooks need of it once, when it is
+// first needed. It isn't safe for concurrent use.
 type request struct {
 	matching.Request
 	*engine
 
 	versions []*version
 	options  []byte
-	// calls is where webhooks are reported to the chain, nil where nobody wants to know.
+	// calls collects the reports for the chain's observers. It is nil if there are none.
 	calls *plugin.Calls
 }
 
@@ -27,14 +27,14 @@ func (e *engine) newRequest(a admission.Attributes, o admission.ObjectInterfaces
 	return &request{Request: matching.NewRequest(a, o, e.namespaces), engine: e, calls: plugin.CallsOf(a)}
 }
 
-// version is the request as one about an object of one version.
+// version is the request with its object in one version.
 type version struct {
 	of *request
 	*matching.Version
 
 	oldJSON lazy[[]byte]
 
-	// These depend on object, and are made anew once it has changed.
+	// These depend on the object, and are made again after it has changed.
 	objectJSON lazy[[]byte]
 	review     lazy[*review.Request]
 	variables  *expression.Variables
@@ -55,7 +55,7 @@ func (l *lazy[T]) get(make func() (T, error)) (T, error) {
 	return l.value, l.err
 }
 
-// version returns the request as a webhook wants it.
+// version returns the request in the version of a match.
 func (r *request) version(match matching.Match) *version {
 	for _, v := range r.versions {
 		if v.Match == match {
@@ -67,7 +67,7 @@ func (r *request) version(match matching.Match) *version {
 	return v
 }
 
-// objectChanged has everything that was made of the object made anew.
+// objectChanged drops everything that was made of the object, which is made again if needed.
 func (r *request) objectChanged() {
 	r.ObjectChanged()
 	for _, v := range r.versions {
@@ -87,7 +87,7 @@ func (v *version) getObjectJSON() ([]byte, error) {
 	})
 }
 
-// getReview is the request as it is sent to webhooks.
+// getReview returns the request as it is sent to webhooks.
 func (v *version) getReview() (*review.Request, error) {
 	return v.review.get(func() (*review.Request, error) {
 		object, err := v.getObjectJSON()
@@ -106,7 +106,7 @@ func (v *version) getReview() (*review.Request, error) {
 		}
 		described := v.of.Describe(v.Kind, v.Resource)
 		described.Object.Raw, described.OldObject.Raw = object, old
-		described.Options.Raw = v.of.encodedOptions()
+		described.Options.Raw = v.of.getOptions()
 		if v.of.calling != plugin.WebhooksCalled {
 			described.DryRun = ptr.To(true)
 		}
@@ -114,7 +114,7 @@ func (v *version) getReview() (*review.Request, error) {
 	})
 }
 
-// getVariables is what match conditions see of the request.
+// getVariables returns the variables of match conditions.
 func (v *version) getVariables() (*expression.Variables, error) {
 	if v.variables == nil {
 		if _, err := v.Object(); err != nil {
@@ -123,15 +123,15 @@ func (v *version) getVariables() (*expression.Variables, error) {
 		if _, err := v.OldObject(); err != nil {
 			return nil, err
 		}
-		// Upstream shows them the kind that the webhook matched, but the request's own resource.
+		// As in upstream, they have the kind that the webhook matched, but the request's own resource.
 		describe := func() *admissionv1.AdmissionRequest { return v.of.Describe(v.Kind, v.of.GetResource()) }
 		v.variables = expression.NewVariables(v.Content, v.OldContent, describe, v.of.GetUserInfo(), v.of.authorizer)
 	}
 	return v.variables, nil
 }
 
-// encodedOptions are the request's options as webhooks are sent them.
-func (r *request) encodedOptions() []byte {
+// getOptions returns the request's options as they are sent to webhooks.
+func (r *request) getOptions() []byte {
 	if r.options == nil {
 		// Options are simple structs: encoding them doesn't fail.
 		r.options, _ = review.EncodeObject(r.GetOperationOptions())

@@ -2,8 +2,8 @@ package webhook
 
 import "gatehouse.dev/internal/matching"
 
-// snapshot is all webhooks at one time. But for its index, which is filled as requests come, it
-// never changes.
+// snapshot holds all webhooks at one time. Except for its index, which requests fill, it never
+// changes.
 type snapshot struct {
 	// hooks are in the order in which they are called: those of manifests first, then by name of
 	// their configuration.
@@ -25,7 +25,7 @@ func newSnapshot(hooks []*hook) *snapshot {
 	return s
 }
 
-// candidates are the webhooks with a rule for a target, in order, and those that nearly have one.
+// candidates returns the webhooks that have a rule for a target, or nearly have one, in order.
 func (s *snapshot) candidates(r *matching.Resolver) []candidate {
 	var candidates []candidate
 	missed := 0

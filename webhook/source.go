@@ -25,7 +25,7 @@ type source[T configuration] struct {
 	compiler *compiler
 	// list returns the configurations that the API has.
 	list func(labels.Selector) ([]T, error)
-	// manifests are those that it doesn't have; nil without staticManifestsDir.
+	// manifests holds the configurations of staticManifestsDir; nil without that.
 	manifests *manifest.Set
 
 	configurations *matching.Collection[T, []*hook]
@@ -40,12 +40,12 @@ func newSource[T configuration](c *compiler, list func(labels.Selector) ([]T, er
 	return s
 }
 
-// snapshot returns all webhooks as they are now: the same snapshot as before, with its index, where
-// they are the same.
+// snapshot returns all webhooks as they are now. If nothing has changed it returns the last snapshot,
+// with its index.
 func (s *source[T]) snapshot() *snapshot {
 	configurations, err := s.list(labels.Everything())
 	if err != nil {
-		// It is a list of the cache, which doesn't fail.
+		// Listing from the cache doesn't fail.
 		utilruntime.HandleError(fmt.Errorf("listing webhook configurations: %w", err))
 		return s.last
 	}
@@ -68,11 +68,10 @@ func (s *source[T]) snapshot() *snapshot {
 	return s.last
 }
 
-// compile returns the webhooks of a configuration. Those that were in before and are the same are
-// taken over.
-func (s *source[T]) compile(object T, static bool, before []*hook) []*hook {
-	known := make(map[string]*hook, len(before))
-	for _, h := range before {
+// compile returns the webhooks of a configuration. It reuses the previous ones that are the same.
+func (s *source[T]) compile(object T, static bool, previous []*hook) []*hook {
+	known := make(map[string]*hook, len(previous))
+	for _, h := range previous {
 		known[h.uid] = h
 	}
 	webhooks := manifest.Webhooks(object)

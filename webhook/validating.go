@@ -13,14 +13,14 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
-// Validating has requests judged by the webhooks of ValidatingWebhookConfigurations.
+// Validating admits or refuses requests by the webhooks of ValidatingWebhookConfigurations.
 type Validating struct{ *engine }
 
 var _ plugin.Validator = &Validating{}
 
-// NewValidating builds it, as NewMutating builds a Mutating.
+// NewValidating returns a Validating. Its parameters and errors are those of NewMutating.
 func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
-	if err := check(env); err != nil {
+	if err := checkEnv(env); err != nil {
 		return nil, err
 	}
 	configurations := env.Informers.Admissionregistration().V1().ValidatingWebhookConfigurations()
@@ -29,7 +29,7 @@ func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
 	if err != nil {
 		return nil, err
 	}
-	// The metrics of Kubernetes have it both ways.
+	// The metrics of Kubernetes have both words.
 	e.phase, e.exclusion = "validating", "validate"
 	return &Validating{e}, nil
 }
@@ -38,29 +38,29 @@ func NewValidating(config io.Reader, env *plugin.Env) (*Validating, error) {
 type judgement struct {
 	*hook
 	request  *review.Request
-	response *review.Response // nil where there is none
+	response *review.Response // nil if there is none
 	start    time.Time
 	elapsed  time.Duration
 	err      error
 	refusal  error
-	// failedOpen says that the webhook failed and is ignored.
+	// failedOpen reports whether the webhook failed and is ignored.
 	failedOpen bool
 }
 
-// Validate calls the webhooks, all at once. Where several refuse, the first by configuration's name
-// and place in it is the answer.
+// Validate calls the webhooks, all at once. If several refuse, the answer is that of the first one, by
+// the configuration's name and the position in it.
 func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	candidates, err := v.candidates(ctx, a, o)
 	if err != nil || len(candidates) == 0 {
 		return err
 	}
 	r := v.newRequest(a, o)
-	judgements, err := v.summon(ctx, r, candidates)
+	judgements, err := v.selectHooks(ctx, r, candidates)
 	if err != nil || len(judgements) == 0 {
 		return err
 	}
 	if ctx.Err() != nil {
-		return outOfTime()
+		return timeoutError()
 	}
 	var others sync.WaitGroup
 	for i := range judgements[1:] {
@@ -69,11 +69,11 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 	v.judge(ctx, a, &judgements[0])
 	others.Wait()
 
-	// What there is to say is said in order, not as the answers came.
+	// Report in the order of the webhooks, not of their answers.
 	for i := range judgements {
 		j := &judgements[i]
 		if j.response != nil {
-			pass(ctx, j.hook, a, j.response)
+			relay(ctx, j.hook, a, j.response)
 		}
 		r.report(j.hook, j.start, j.elapsed, j.err, j.failedOpen, j.response, effect{})
 		if j.failedOpen {
@@ -84,16 +84,15 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 		}
 	}
 	if err == nil && ctx.Err() != nil {
-		// Webhooks that failed open may have failed for that reason. Storage can't be relied on to
-		// notice.
-		return outOfTime()
+		// Webhooks may have failed open for that reason. Storage may not notice.
+		return timeoutError()
 	}
 	return err
 }
 
-// summon returns the webhooks that are to be called, with what they are sent. All that depends on
-// the request is done here, in one goroutine.
-func (v *Validating) summon(ctx context.Context, r *request, candidates []candidate) ([]judgement, error) {
+// selectHooks returns the webhooks to call, with the request to send. All use of the request is here, in
+// one goroutine.
+func (v *Validating) selectHooks(ctx context.Context, r *request, candidates []candidate) ([]judgement, error) {
 	var judgements []judgement
 	for i := range candidates {
 		c := &candidates[i]
@@ -119,7 +118,7 @@ func (v *Validating) judge(ctx context.Context, a admission.Attributes, j *judge
 	j.start = time.Now()
 	j.response, j.err = v.ask(ctx, j.hook, j.request, a)
 	if j.err == nil && !j.response.Allowed {
-		j.err = denied(j.hook, j.response)
+		j.err = denialError(j.hook, j.response)
 	}
 	j.elapsed = time.Since(j.start)
 	j.refusal, j.failedOpen = v.observe(ctx, j.hook, a, j.elapsed, j.err)

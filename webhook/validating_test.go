@@ -82,7 +82,7 @@ func TestOneEncodingForAll(t *testing.T) {
 		t.Fatalf("candidates are %v (%v)", candidates, err)
 	}
 	r := p.Validating.newRequest(newAttributes(create, newPod(), nil), interfaces)
-	judgements, err := p.Validating.summon(t.Context(), r, candidates)
+	judgements, err := p.Validating.selectHooks(t.Context(), r, candidates)
 	if err != nil || len(judgements) != 2 || judgements[0].request != judgements[1].request || len(r.versions) != 1 {
 		t.Errorf("the requests are %v in %d versions (%v)", judgements, len(r.versions), err)
 	}
