@@ -1,8 +1,8 @@
-// Package alwaysadmit is the plugin AlwaysAdmit: it admits every request, in both phases, unread.
+// Package alwaysadmit implements the admission plugin AlwaysAdmit, which admits every request in
+// both phases without reading it.
 //
-// The same happens without it, so it has no real meaning. It dates from the time when
-// --admission-control had to name at least one plugin, and open clusters named this one. It
-// stays for command lines and tests that still do.
+// A server without it does the same. The plugin dates from the time when --admission-control had to
+// name at least one plugin, and stays for command lines and tests that still name it.
 package alwaysadmit
 
 import (

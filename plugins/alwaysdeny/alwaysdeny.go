@@ -1,13 +1,11 @@
-// Package alwaysdeny is the plugin AlwaysDeny: it refuses every request that changes the cluster,
-// of every user, with a 403 that says "admission control is denying all modifications".
+// Package alwaysdeny implements the admission plugin AlwaysDeny, which refuses every write and
+// every CONNECT, of every user, with a 403 that says "admission control is denying all
+// modifications". Reads don't reach admission.
 //
-// It takes part in both phases: in the mutating one, so that nothing goes on to validation and
-// storage, and in the validating one for whoever runs only that. It sees what admission sees:
-// writes and CONNECT, never reads. As the last of the list it doesn't keep earlier plugins from
-// their side effects.
-//
-// It serves tests, and has no other real meaning: who wants to freeze a cluster takes the
-// permission to write away.
+// It takes part in both phases: in the mutating phase so that nothing goes on to validation and
+// storage, and in the validating phase for hosts that run only that one. It is the last plugin of
+// the list, so earlier plugins may have had side effects. It is for tests; a cluster is better
+// frozen by taking away the permission to write.
 package alwaysdeny
 
 import (

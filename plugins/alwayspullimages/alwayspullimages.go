@@ -1,19 +1,11 @@
-// Package alwayspullimages is the plugin AlwaysPullImages: every container of a pod, init and
-// ephemeral ones included, and every image that is mounted as a volume has the pull policy Always.
+// Package alwayspullimages implements the admission plugin AlwaysPullImages, which sets the pull
+// policy of all containers and image volumes of a pod to Always. Otherwise a node would start a
+// private image that it already has for every user who knows the image's name; with Always it asks
+// the registry each time, with the pod's own credentials.
 //
-// A node that has an image starts it for whoever knows its name. With the policy Always it asks the
-// registry each time, with the pod's own credentials, so that private images are only for those who
-// may pull them.
-//
-// The mutating phase sets the policy. The validating phase refuses what has another one by then, of
-// a webhook that ran later say.
-//
-// # Updates
-//
-// An update of a pod that brings no new image is left alone: nothing is pulled for it, and a pod
-// that was stored before the plugin was on must stay one whose labels can change. With a new image
-// all of the pod is treated as on creation. Where the ephemeral containers of a pod are updated, by
-// kubectl debug say, the added ones are treated so and no others.
+// The mutating phase sets the policy. The validating phase refuses a pod whose policy is another
+// one by then, for example because of a webhook. An update of a pod without a new image is left
+// alone, and an update of ephemeral containers concerns the added ones only.
 package alwayspullimages
 
 import (

@@ -1,10 +1,11 @@
-// Package certificateapproval is the plugin CertificateApproval: who approves a request for a
-// certificate, or denies it, must be allowed to for the signer that the request names.
+// Package certificateapproval implements the admission plugin CertificateApproval, which lets users
+// approve or deny a request for a certificate only if they have the verb approve on the request's
+// signer.
 //
-// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/approval is
-// one for all requests. So each update of that subresource needs the verb approve on the signer,
-// too: on the resource signers of certificates.k8s.io, by the signer's name or by its domain and
-// "/*". The signer is the stored request's, whatever the update says.
+// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/approval
+// holds for all requests. The right to approve is one on the resource signers of
+// certificates.k8s.io, by the signer's name or by its domain and "/*". The signer is that of the
+// stored request, whatever the update says.
 package certificateapproval
 
 import (

@@ -1,11 +1,12 @@
-// Package certificatesigning is the plugin CertificateSigning: who issues a certificate, or says
-// that it failed, must be allowed to for the signer that the request names.
+// Package certificatesigning implements the admission plugin CertificateSigning, which lets users
+// issue a certificate, or report a failure, only if they have the verb sign on the request's
+// signer.
 //
-// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/status is one
-// for all requests. So each update of that subresource that changes the certificate or the
-// conditions needs the verb sign on the signer, too: on the resource signers of
-// certificates.k8s.io, by the signer's name or by its domain and "/*". The signer is the stored
-// request's, whatever the update says.
+// RBAC alone can't tell signers apart: the right to update certificatesigningrequests/status holds
+// for all requests. The plugin checks updates of that subresource that change the certificate or
+// the conditions. The right to sign is one on the resource signers of certificates.k8s.io, by the
+// signer's name or by its domain and "/*". The signer is that of the stored request, whatever the
+// update says.
 package certificatesigning
 
 import (

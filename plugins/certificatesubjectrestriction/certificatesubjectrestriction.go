@@ -1,11 +1,11 @@
-// Package certificatesubjectrestriction is the plugin CertificateSubjectRestriction: it refuses
-// requests for certificates that would make their user a member of system:masters.
+// Package certificatesubjectrestriction implements the admission plugin
+// CertificateSubjectRestriction, which refuses requests for certificates that would make their user
+// a member of the group system:masters.
 //
-// The group system:masters may do everything, and nothing can take that away: the authorizer isn't
-// asked. The API server trusts certificates of the signer kubernetes.io/kube-apiserver-client as
-// those of clients, and an approver could overlook the group in a request. So a request to that
-// signer with the organization system:masters in its subject is refused when it is created.
-// Requests to other signers are theirs to judge.
+// Members of that group may do everything, because the authorizer isn't asked about them. The API
+// server accepts client certificates of the signer kubernetes.io/kube-apiserver-client, and an
+// approver could overlook the group in a request. So the plugin refuses to create a request to that
+// signer with the organization system:masters in its subject. It admits requests to other signers.
 package certificatesubjectrestriction
 
 import (

@@ -1,13 +1,12 @@
-// Package clustertrustbundleattest is the plugin ClusterTrustBundleAttest: who says which
-// authorities a signer's certificates are to be verified by must be allowed to for that signer.
+// Package clustertrustbundleattest implements the admission plugin ClusterTrustBundleAttest, which
+// lets users create or update a ClusterTrustBundle of a signer only if they have the verb attest on
+// that signer.
 //
-// A ClusterTrustBundle with spec.signerName speaks for that signer, and pods that mount the
-// signer's bundles believe it. So to create or update one takes the verb attest on the signer: on
-// the resource signers of certificates.k8s.io, by the signer's name or by its domain and "/*". A
-// bundle that names no signer needs no such right, and neither does an update of nothing but owner
-// references and finalizers, as the garbage collector and the migration of stored objects send.
-//
-// It does nothing where the feature gate ClusterTrustBundle is off.
+// Pods that mount the signer's bundles trust the certificate authorities in them. The right to
+// attest is one on the resource signers of certificates.k8s.io, by the signer's name or by its
+// domain and "/*". A bundle that names no signer needs no such right. Neither does an update of
+// only owner references and finalizers, as the garbage collector and the migration of stored
+// objects send it. The plugin does nothing if the feature gate ClusterTrustBundle is off.
 package clustertrustbundleattest
 
 import (

@@ -1,12 +1,10 @@
-// Package defaultingressclass is the plugin DefaultIngressClass: an Ingress that doesn't say which
-// controller is to serve it gets the class that an administrator has marked as the default one.
+// Package defaultingressclass implements the admission plugin DefaultIngressClass, which gives a
+// new Ingress without a class the class that an administrator has marked as the default.
 //
-// An Ingress names its class in spec.ingressClassName or, as was done before there was that field,
-// in an annotation that controllers read themselves. A new one that does neither gets the name of
-// the default IngressClass, if there is one. Of several, the newest has it: a new default class
-// takes over from the former with no moment in between, in which there is none.
-//
-// Classes are looked up in a cache that a watch keeps current, a moment late.
+// An Ingress names its class in spec.ingressClassName or, as before that field existed, in an
+// annotation that controllers read themselves. If several classes are marked, the newest is the
+// default, so that a new default class can take over without a moment in which there is none.
+// Classes are looked up in a cache, which shows a write a moment later.
 package defaultingressclass
 
 import (

@@ -1,16 +1,11 @@
-// Package defaultstorageclass is the plugin DefaultStorageClass: it gives claims without a class
-// the class that an administrator has marked as the default.
+// Package defaultstorageclass implements the admission plugin DefaultStorageClass, which gives a
+// new claim without a class the StorageClass that an administrator has marked as the default.
 //
 // A claim names its class in spec.storageClassName or, as before that field existed, in an
-// annotation. An empty name is a name: the claim wants a volume without a class. A new claim that
-// has neither gets the name of the default StorageClass. If there is none, the claim stays without.
-//
-// There should be one default class. As long as there are several, claims without a class are
-// refused, until an administrator has decided. The first version of the plugin did that. Kubernetes
-// has taken the newest class since 1.26, so that one default class can take over from another
-// without a refused claim. The configuration can choose that here.
-//
-// Classes are looked up in a cache that a watch keeps current, a moment late.
+// annotation; an empty name asks for a volume without a class. If no class is marked, the claim
+// stays without. If several are marked, the plugin refuses the claim, as its first version did, or
+// takes the newest class, as Kubernetes has done since 1.26: the configuration decides. Classes are
+// looked up in a cache, which shows a write a moment later.
 package defaultstorageclass
 
 import (

@@ -1,15 +1,13 @@
-// Package defaulttolerationseconds is the plugin DefaultTolerationSeconds: pods stay for a while on
-// a node that has become not ready or unreachable, by default for five minutes.
+// Package defaulttolerationseconds implements the admission plugin DefaultTolerationSeconds, which
+// lets pods stay for a while, five minutes by default, on a node that has become not ready or
+// unreachable.
 //
 // Such a node gets the taint node.kubernetes.io/not-ready:NoExecute or
-// node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate it are evicted at once. So
-// that a short failure doesn't move everything, a pod that says nothing of such a taint gets a
-// toleration for it that ends after some seconds. A pod says something of it by a toleration of
-// that key, of node.alpha.kubernetes.io/unreachable for the second one, or of all keys, with the
-// effect NoExecute or all effects, whatever its operator, value and seconds are.
-//
-// The seconds are configuration; the command has kube-apiserver's flags for them, which become that
-// configuration.
+// node.kubernetes.io/unreachable:NoExecute, and pods that don't tolerate the taint are evicted at
+// once. The plugin gives a pod a toleration of each, with an end. It gives none if the pod has a
+// toleration of that key (or of node.alpha.kubernetes.io/unreachable for the second), or of all
+// keys, for the effect NoExecute or all effects. The seconds are configuration; the command also
+// has kube-apiserver's flags for them.
 package defaulttolerationseconds
 
 import (

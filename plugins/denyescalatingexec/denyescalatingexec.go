@@ -1,13 +1,10 @@
-// Package denyescalatingexec is the plugin DenyEscalatingExec: it refuses exec into and attach to
-// pods that reach their host. Such a pod has a privileged container (init and ephemeral ones
-// count), or is in the host's PID or IPC namespace. A user who got into it would be root on the
-// node. Kubernetes dropped the plugin in 1.21.
+// Package denyescalatingexec implements the admission plugin DenyEscalatingExec, which refuses exec
+// into and attach to pods that can reach their host. Such a pod has a privileged container of any
+// kind, or is in the host's PID or IPC namespace.
 //
-// The pod as a whole counts, not the container that the request names: containers of a pod share
-// too much for that. The pod is read live at each request.
-//
-// Other ways in are left alone: port-forward and proxy reach only what the pod itself serves, and
-// other plugins decide who may create pods (or ephemeral containers) of that kind.
+// The whole pod is checked, not only the container that the request names, because containers of a
+// pod share too much. The plugin reads the pod live at each request. It leaves port-forward and
+// proxy alone, which reach only what the pod itself serves. Kubernetes dropped the plugin in 1.21.
 package denyescalatingexec
 
 import (

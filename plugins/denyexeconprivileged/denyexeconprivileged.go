@@ -1,9 +1,8 @@
-// Package denyexeconprivileged is the plugin DenyExecOnPrivileged: it refuses exec into and attach
-// to pods with a privileged container (init and ephemeral ones count). Kubernetes dropped the
-// plugin in 1.21.
+// Package denyexeconprivileged implements the admission plugin DenyExecOnPrivileged, which refuses
+// exec into and attach to pods with a privileged container of any kind.
 //
-// DenyEscalatingExec came later and refuses more: also pods in a namespace of the host's. This
-// plugin stays for command lines that name it.
+// DenyEscalatingExec came later and also refuses pods in a namespace of the host. This plugin stays
+// for command lines that name it. Kubernetes dropped it in 1.21.
 package denyexeconprivileged
 
 import (

@@ -1,10 +1,10 @@
-// Package denyserviceexternalips is the plugin DenyServiceExternalIPs: it refuses external IPs that
-// a Service doesn't have already.
+// Package denyserviceexternalips implements the admission plugin DenyServiceExternalIPs, which
+// refuses external IPs that a Service doesn't have already.
 //
-// A user who may write Services can name any address in spec.externalIPs, and every node then sends
-// traffic for it to the Service, including traffic that is meant for another machine. Clusters that
-// don't need the field forbid it with this plugin. Existing addresses may stay or be removed, so
-// that Services can be updated. Services of type LoadBalancer get their addresses elsewhere.
+// A user who may write Services can name any address in spec.externalIPs. Every node then sends
+// traffic for the address to the Service, even if it is meant for another machine. Existing
+// addresses may stay or be removed, so that Services can be updated. Services of type LoadBalancer
+// get their addresses elsewhere.
 package denyserviceexternalips
 
 import (

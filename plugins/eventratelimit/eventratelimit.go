@@ -1,22 +1,16 @@
-// Package eventratelimit is the plugin EventRateLimit: it keeps events from flooding the server.
+// Package eventratelimit implements the admission plugin EventRateLimit, which keeps floods of
+// events from overloading the server. Nothing depends on an event, so the plugin refuses some of
+// them for the sake of other requests.
 //
-// Problems in a cluster are reported in events, and repeated problems in a flood of events. Nothing
-// depends on an event, so some can be refused for the sake of all other requests.
+// The configuration sets limits. A limit has one token bucket for the server, or one for each
+// namespace, for each user, or for each pair of an event's source and object. A bucket starts full
+// with burst tokens and gets qps tokens a second. An event takes a token from one bucket of each
+// limit; if one of these buckets is empty, the event is refused and takes none. Each limit keeps a
+// bounded number of buckets (see buckets).
 //
-// The configuration sets limits. Each is one token bucket, or one for each namespace, each user, or
-// each pair of an event's source and its object. A bucket holds burst tokens, starts full, and gets
-// qps tokens a second. A request that creates or changes an event takes a token from one bucket of
-// each limit. If one of these is empty, the request is refused, with the advice to come again in a
-// second, and takes no token from the others.
-//
-// The buckets of a limit are bounded in number; see buckets. A bucket that was dropped and is
-// needed again starts full.
-//
-// An event counts whether it is written in v1 or in events.k8s.io/v1, in the same buckets. Its
-// source is the source field or, if newer components leave that empty, the reporting controller.
-//
-// All limits are taken together in one critical section. It costs less than a microsecond, and
-// makes what is admitted exact.
+// Events of v1 and of events.k8s.io/v1 take tokens from the same buckets. The source is the event's
+// source field or, if that is empty, its reporting controller. All buckets are behind one lock,
+// which costs less than a microsecond and makes the limits exact.
 package eventratelimit
 
 import (

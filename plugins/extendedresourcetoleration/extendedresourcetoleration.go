@@ -1,14 +1,14 @@
-// Package extendedresourcetoleration is the plugin ExtendedResourceToleration: it lets pods that
-// request an extended resource, such as a GPU, onto the nodes that are reserved for them.
+// Package extendedresourcetoleration implements the admission plugin ExtendedResourceToleration,
+// which lets pods that request an extended resource, such as a GPU, onto the nodes that are
+// reserved for them.
 //
-// An administrator reserves nodes with a taint whose key is the name of the resource:
-// example.com/gpu:NoSchedule. A pod with a container or init container that requests
-// example.com/gpu gets a toleration for that key, whatever the taint's value. Pods that don't need
-// the resource stay away.
+// An administrator reserves nodes with a taint whose key is the name of the resource, such as
+// example.com/gpu:NoSchedule. A pod with a container or init container that requests the resource
+// gets a toleration for that key and all values.
 //
-// An extended resource is defined as in Kubernetes: its name has a domain, which isn't
-// kubernetes.io's; it doesn't begin with "requests."; and "requests." before it is still a
-// qualified name, because a quota needs that.
+// An extended resource is defined as in Kubernetes: its name has a domain other than kubernetes.io,
+// doesn't begin with "requests.", and is still a qualified name with "requests." before it, because
+// a quota needs that.
 package extendedresourcetoleration
 
 import (

@@ -1,28 +1,15 @@
-// Package imagepolicywebhook is the plugin ImagePolicyWebhook: a backend outside the server decides
-// whether the images of a pod may run.
+// Package imagepolicywebhook implements the admission plugin ImagePolicyWebhook, which asks a
+// backend outside the server whether the images of a pod may run.
 //
-// The question is an ImageReview of imagepolicy.k8s.io/v1alpha1, posted over TLS. It has the images
-// of the pod's containers, init containers and image volumes or, for the subresource
-// ephemeralcontainers, of its ephemeral containers; those of the pod's annotations whose keys match
-// *.image-policy.k8s.io/*, which are how a user talks to the backend; and the namespace. The
-// answer's status says whether that is allowed, and if not, why. Its audit annotations go into the
-// audit log, with the prefix imagepolicywebhook.image-policy.k8s.io/.
+// It posts an ImageReview of imagepolicy.k8s.io/v1alpha1 with the pod's images, namespace and
+// annotations of the form *.image-policy.k8s.io/*. For the subresource ephemeralcontainers it sends
+// the images of the ephemeral containers. It remembers at most 1024 answers, for the TTLs of the
+// configuration. A question is the same if images, annotations and namespace are, whatever the user
+// and the pod's name.
 //
-// # Answers are remembered
-//
-// The same question within the answer's TTL, which is one for permission and another for denial,
-// isn't asked again. The same is one with the same images in the same order, annotations and
-// namespace; who asks and what the pod is called doesn't matter. So the replicas of a Deployment
-// cost one call, and updates of a pod that has just been admitted none. What is remembered is
-// bounded: of 1024 questions, under a hash of each, as annotations are the user's and can be large.
-//
-// # When the backend fails
-//
-// A reset connection and the statuses 429, 500 and 504 are retried, four times at most, after a
-// time that grows by half each time. Where no answer comes from that, or anything else goes wrong,
-// the configuration's defaultAllow decides: the request is refused, or it is admitted and the audit
-// annotation imagepolicywebhook.image-policy.k8s.io/failed-open says so. Failures are not
-// remembered.
+// The plugin retries after a reset connection and the statuses 429, 500 and 504, four times at
+// most. If it gets no answer, the configuration's defaultAllow decides; a request that is admitted
+// that way gets an audit annotation. Failures are not remembered.
 package imagepolicywebhook
 
 import (

@@ -1,39 +1,20 @@
-// Package initializers is the plugin Initializers: it hides new objects until certain clients have
-// worked on them. Kubernetes had it until 1.13. Mutating webhooks, which took its place, are called
-// within the request and must answer in time.
+// Package initializers implements the admission plugin Initializers, which hides new objects until
+// certain clients, their initializers, have worked on them. Kubernetes had it until 1.13.
 //
-// An InitializerConfiguration (see package apis/admissionregistration/v1alpha1) is an object of the
-// cluster. It names initializers and says, by rules of groups, versions and resources, which
-// objects wait for each. When an object is created, the names of the initializers with a rule for
-// it, in the order of the configurations' names, become its annotation
-// initializers.gatehouse.dev/pending.
+// InitializerConfigurations (see package apis/admissionregistration/v1alpha1) say which objects
+// wait for which initializers. When an object is created, the plugin writes the names into its
+// annotation initializers.gatehouse.dev/pending. Until that list is empty, the API server hides the
+// object and lets its creator wait; see package legacy/uninitialized. An initializer watches with
+// includeUninitialized=true, updates the object and takes its name off the list. Or it sets the
+// annotation initializers.gatehouse.dev/error, and the object is deleted.
 //
-// From then on until the list is empty it is not for this plugin: the API server hides the object
-// and lets its creator wait (see package legacy/uninitialized). An initializer watches
-// with includeUninitialized=true for objects where it is the first in the list. It does its work
-// and takes its name off the list, in one update. Or it sets the annotation
-// initializers.gatehouse.dev/error, and the object is deleted.
+// The plugin also checks writes. A user needs the verb initialize on the object to create it with
+// another list, or to update it while it waits. An update may take off only the first name, and put
+// none on. An update of only owner references and finalizers passes, because garbage collection
+// depends on it.
 //
-// # Rights
-//
-// These requests need the verb initialize on the object, besides their usual verb:
-//
-//   - to create an object with another list than it would get; with an empty one, it doesn't wait
-//   - to update an object that waits
-//
-// Only the first name may be taken off, one at a time, and none may be put on later. Subresources
-// may be updated as ever, but not the list by way of them. An update of owner references and
-// finalizers alone passes: garbage collection makes such, and would hold up the owner's deletion if
-// it couldn't. Deletion is everybody's who may delete.
-//
-// # Which objects
-//
-// All that are stored, of custom resources too. Mirror pods are left alone: they run already. So
-// are reviews of the groups authentication.k8s.io and authorization.k8s.io, which are answered and
-// not stored.
-//
-// The plugin looks at metadata alone, which is the same in whatever form the object is. So it is
-// given the server's own, and nothing is converted for it.
+// All stored objects can wait, except mirror pods, which run already. The plugin reads only
+// metadata, so it gets the server's own form of the object and nothing is converted for it.
 package initializers
 
 import (

@@ -1,40 +1,24 @@
-// Package initialresources is the plugin InitialResources: a container that doesn't say how much
-// cpu or memory it needs gets an estimate, from what containers of the same image have used.
-// Kubernetes had it as an experiment, over InfluxDB; here the source is a Prometheus server that
-// scrapes the kubelets' cAdvisor metrics.
+// Package initialresources implements the admission plugin InitialResources, which estimates how
+// much cpu and memory a container needs if the container doesn't say it. The estimate is a
+// percentile of what containers of the same image have used, by the metrics of a Prometheus server.
+// Kubernetes had the plugin as an experiment with InfluxDB.
 //
-// It is about containers and init containers of new pods that have neither a request nor a limit
-// for cpu, or for memory. What a container says is never changed, and where the pod itself says
-// what it needs of a resource (spec.resources), its containers share that and need no estimate. By
-// default the estimates are only written down, in the pod's annotation
-// kubernetes.io/initial-resources; where the configuration says apply: Request, they become the
-// containers' requests.
+// The plugin looks at containers and init containers of new pods that have neither a request nor a
+// limit for a resource, unless the pod itself has one in spec.resources. By default it only writes
+// the estimates into the pod's annotation kubernetes.io/initial-resources. With apply: Request in
+// its configuration they become the containers' requests.
 //
-// # The estimate
+// Samples are taken every five minutes for each container. An estimate needs a minimum number of
+// samples, which the plugin looks for in these places, one after the other, each first in the short
+// time window and then in the long one: the image with its tag in the pod's namespace; the image
+// with its tag in all namespaces, unless the configuration allows only the pod's own; the image
+// with any tag. The percentile applies twice, over time and over containers. Images are compared by
+// the names that container runtimes report.
 //
-// It is a percentile twice over: at 90, nine tenths of the time nine of ten containers used no more
-// than that. Their use is looked at every five minutes; each container is a sample then, and fewer
-// than the configured minimum of samples make no estimate. These are asked for in turn until there
-// are enough:
-//
-//   - the same image and tag in the pod's namespace, in each of the windows (the last 7 days, the
-//     last 30);
-//   - the same image and tag in all namespaces, unless only the pod's own may count, in each of the
-//     windows;
-//   - the image with any tag, in as many namespaces as may count, in each of the windows.
-//
-// The last samples are of what runs now, and the longer window is for what runs seldom. Images are
-// compared by the name that container runtimes report: nginx is docker.io/library/nginx:latest.
-//
-// # Nothing waits for it long
-//
-// A pod without an estimate is as good as one that was never looked at, so no failure is a refusal:
-// the pod is admitted unchanged, and the metric gatehouse_initial_resources_estimates_total counts
-// it. All questions of one pod together get the configured timeout. Answers are remembered for ten
-// minutes, also the answer that there are not enough samples. After Prometheus couldn't be reached,
-// or a query that had half of that time got no answer, it is left alone for ten seconds, so that a
-// dead one doesn't hold up every pod. A request with less time than that, or a pod with too many
-// questions, is not Prometheus' fault.
+// A failure never refuses a pod: the pod is admitted unchanged and counted in the metric
+// gatehouse_initial_resources_estimates_total. All queries for a pod share one timeout. Answers are
+// remembered for ten minutes. After Prometheus was unreachable, or didn't answer a query within
+// half of the timeout, the plugin doesn't ask it for ten seconds.
 package initialresources
 
 import (

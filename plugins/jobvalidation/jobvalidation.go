@@ -1,12 +1,11 @@
-// Package jobvalidation is the plugin JobValidation: a Job whose pods are scheduled all together or
-// not at all keeps its parallelism.
+// Package jobvalidation implements the admission plugin JobValidation, which keeps the parallelism
+// of a Job whose pods are scheduled all together or not at all.
 //
 // The pods of a Job may be in a PodGroup with a gang policy: the scheduler places none of them
 // before it can place as many as the PodGroup says. The PodGroup doesn't follow the Job, so a Job
 // with another parallelism would wait for pods that never come, or have pods outside of the gang.
 // The PodGroup is the one that the stored Job's pod template names, or any that the Job controls.
-//
-// It does nothing where the feature gate GenericWorkload is off.
+// The plugin does nothing if the feature gate GenericWorkload is off.
 package jobvalidation
 
 import (

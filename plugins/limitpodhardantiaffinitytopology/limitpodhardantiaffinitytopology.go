@@ -1,15 +1,11 @@
-// Package limitpodhardantiaffinitytopology is the plugin LimitPodHardAntiAffinityTopology: it
-// refuses pods with a required (hard) anti-affinity to other pods whose topology key is any other
-// than kubernetes.io/hostname.
+// Package limitpodhardantiaffinitytopology implements the admission plugin
+// LimitPodHardAntiAffinityTopology, which refuses pods with a required anti-affinity to other pods
+// whose topology key isn't kubernetes.io/hostname.
 //
-// Such a pod keeps whichever pods its selector matches out of a whole zone, region or rack that it
-// runs in. On one node it is one pod's matter; beyond, one user could keep all others from being
-// scheduled. Preferred anti-affinity is no such threat, and is left alone.
-//
-// # Updates
-//
-// The anti-affinity of a stored pod can't change. An update that leaves it as it is isn't refused,
-// so that labels and finalizers of a pod from before the plugin was on can change.
+// Such a pod keeps the pods that its selector matches out of a whole zone, region or rack, so one
+// user could keep all others from being scheduled. Preferred anti-affinity can't do that and is
+// left alone. So is an update that leaves a stored pod's anti-affinity as it is, because its labels
+// and finalizers must stay changeable.
 package limitpodhardantiaffinitytopology
 
 import (

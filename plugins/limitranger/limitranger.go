@@ -1,35 +1,25 @@
-// Package limitranger is the plugin LimitRanger: it holds pods and persistent volume claims to the
-// LimitRanges of their namespace.
+// Package limitranger implements the admission plugin LimitRanger, which keeps pods and persistent
+// volume claims within the LimitRanges of their namespace.
 //
-// A LimitRange has items of three types, each about any resource name:
+// The mutating phase gives containers the defaults and lists them in an annotation of the pod. The
+// validating phase checks containers, whole pods and claims, and refuses the object with everything
+// that is wrong, by every LimitRange. A whole pod is its containers and sidecars together, the init
+// container that needs most if that is more, or what the pod itself says in spec.resources unless
+// the feature gate PodLevelResources is off.
 //
-//   - Container: what containers get that don't say it themselves (default, defaultRequest), and
-//     what each container, init containers included, must stay within (min, max,
-//     maxLimitRequestRatio).
-//   - Pod: what the whole pod must stay within: containers and sidecars together, or the init
-//     container that needs most if that is more; what the pod itself says of cpu and memory where
-//     it does, unless the feature gate PodLevelResources is off.
-//   - PersistentVolumeClaim: what a claim may request.
+// Pods are checked when they are created and when they are resized, because resources can't change
+// otherwise. Claims are checked when they are created and updated. Objects that are being deleted
+// are left alone.
 //
-// The mutating phase sets defaults and lists them in an annotation of the pod. The validating phase
-// checks what has become of the object, and refuses it with everything that is wrong, by every
-// LimitRange.
+// # Cache
 //
-// Pods are limited when they are created and when they are resized: resources can't change
-// otherwise, so no other update of a pod is looked at, and a LimitRange that is made stricter
-// leaves existing pods alone. Claims are limited when they are created and updated. Objects
-// that are being deleted are left alone.
+// LimitRanges are looked up in a cache, which shows a write a moment later. Two rules make a new
+// LimitRange apply to the next request nevertheless:
 //
-// # The cache, and when it isn't believed
-//
-// LimitRanges are looked up in a cache that a watch keeps current, a moment late. A LimitRange just
-// created applies to the next request nevertheless:
-//
-//   - A namespace of which the cache shows no LimitRange is listed live, by one request for all
-//     that wait for it. That there are none is then remembered for 30 seconds, as it is so in most
-//     namespaces.
-//   - A LimitRange whose creation passed here is remembered for 30 seconds. As long as the cache
-//     doesn't show it, requests in its namespace list live.
+//   - If the cache has no LimitRange of a namespace, the plugin lists them live, once for all
+//     requests that wait for the answer. It remembers for 30 seconds that there are none.
+//   - If the creation of a LimitRange passed this server, the plugin remembers it for 30 seconds.
+//     Until the cache has it, requests in its namespace list live.
 package limitranger
 
 import (

@@ -1,9 +1,9 @@
-// Package mutatingadmissionpolicy is the plugin MutatingAdmissionPolicy: it changes objects by the
-// expressions of MutatingAdmissionPolicies.
+// Package mutatingadmissionpolicy implements the admission plugin MutatingAdmissionPolicy, which
+// changes objects by the expressions of MutatingAdmissionPolicies. Package internal/policy has the
+// implementation.
 //
-// Package policy has the implementation and describes it. The plugin is on by default, takes part
-// in the mutating phase only, and runs before MutatingAdmissionWebhook, so that webhooks see the
-// changes of policies.
+// The plugin is on by default and takes part in the mutating phase only. It runs before
+// MutatingAdmissionWebhook, so that webhooks see the changes of policies.
 package mutatingadmissionpolicy
 
 import (

@@ -1,9 +1,9 @@
-// Package mutatingadmissionwebhook is the plugin MutatingAdmissionWebhook: it has objects changed
-// by the webhooks that MutatingWebhookConfigurations name.
+// Package mutatingadmissionwebhook implements the admission plugin MutatingAdmissionWebhook, which
+// calls the webhooks of MutatingWebhookConfigurations and changes objects by their answers. Package
+// webhook has the implementation.
 //
-// Package webhook has the implementation and describes it. The plugin is on by default, takes part
-// in the mutating phase only, and runs after the compiled-in plugins that change objects, so that
-// webhooks see their changes.
+// The plugin is on by default and takes part in the mutating phase only. It runs after the
+// compiled-in plugins that change objects, so that webhooks see their changes.
 package mutatingadmissionwebhook
 
 import (

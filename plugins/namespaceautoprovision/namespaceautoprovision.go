@@ -1,19 +1,14 @@
-// Package namespaceautoprovision is the plugin NamespaceAutoProvision: it creates the missing
-// namespace of a request that creates or updates an object.
+// Package namespaceautoprovision implements the admission plugin NamespaceAutoProvision, which
+// creates the missing namespace of a request that creates or updates an object. It is for clusters
+// in which a namespace is a mere prefix that need not be declared.
 //
-// It is for clusters in which a namespace is a mere prefix that need not be declared. With this
-// plugin on, a user who may create an object in any namespace may bring any namespace into being:
-// the plugin creates it with the server's own identity, and only the server's admission checks
-// that.
+// The plugin creates namespaces with the server's own identity, so every user who may create an
+// object in any namespace can bring any namespace into being. It looks for the namespace in the
+// cache and, if the cache doesn't have it, creates it; the answer AlreadyExists is as good as
+// success. A namespace that is being deleted exists: NamespaceLifecycle, which runs later, refuses
+// that request.
 //
-// The plugin looks for the namespace in the cache. If it is missing there, the plugin creates it
-// without a live read: the answer AlreadyExists shows as much, whether the cache lags or another
-// request was faster. A namespace that is being deleted exists. NamespaceLifecycle refuses that
-// request, and therefore runs after this plugin.
-//
-// A dry-run request creates nothing and is admitted here. NamespaceLifecycle, which finds no
-// namespace, then answers it with 404. Requests for Namespace objects themselves and for
-// cluster-scoped objects pass.
+// A dry run creates nothing and is admitted here; NamespaceLifecycle then refuses it with 404.
 package namespaceautoprovision
 
 import (

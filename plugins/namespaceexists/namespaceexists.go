@@ -1,14 +1,10 @@
-// Package namespaceexists is the plugin NamespaceExists: a request for an object in a namespace
-// that doesn't exist is refused, with the 404 that reading the namespace gets.
+// Package namespaceexists implements the admission plugin NamespaceExists, which refuses requests
+// for objects in a namespace that doesn't exist, with the 404 that reading the namespace gets.
 //
-// NamespaceLifecycle, which is on by default, refuses the same in the mutating phase, except for
-// deletions. This plugin is for who disables that one but still wants namespaces to be declared
-// before they are used: it never treats a namespace differently for being deleted, and protects
-// none.
-//
-// The plugin looks for the namespace in the cache. As that may lag behind, only a live read says
-// that a namespace doesn't exist. Requests for Namespace objects themselves and for cluster-scoped
-// objects pass.
+// NamespaceLifecycle, which is on by default, refuses the same requests in the mutating phase,
+// except deletions. This plugin is for clusters that disable NamespaceLifecycle: it doesn't treat a
+// namespace differently while it is being deleted, and protects none. The plugin looks for the
+// namespace in the cache, and reads it live before it refuses a request.
 package namespaceexists
 
 import (

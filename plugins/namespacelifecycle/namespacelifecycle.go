@@ -1,29 +1,27 @@
-// Package namespacelifecycle is the plugin NamespaceLifecycle: it ties objects to the life of their
-// namespace.
+// Package namespacelifecycle implements the admission plugin NamespaceLifecycle, which ties objects
+// to the life of their namespace:
 //
-//   - Nothing is created in a namespace that is being terminated. The namespace controller deletes
-//     what is in it; without this rule new objects could keep it from ever becoming empty.
-//   - Nothing is created or updated in a namespace that doesn't exist.
-//   - The namespaces default, kube-system and kube-public are not deleted.
+//   - It refuses to create objects in a namespace that is being terminated. Otherwise new objects
+//     could keep the namespace controller from ever emptying it.
+//   - It refuses to create or update objects in a namespace that doesn't exist.
+//   - It refuses to delete the namespaces default, kube-system and kube-public.
 //
-// Deletions in any namespace pass, or what is left in one could not be cleaned up. So do requests
-// for cluster-scoped objects, and localsubjectaccessreviews: to answer those with what is known of
-// the namespace would tell someone without rights there whether it exists.
+// Deletions in any namespace pass, and so do requests for cluster-scoped objects. So do
+// localsubjectaccessreviews, because a refusal would reveal whether a namespace exists.
 //
-// # The cache, and when it isn't believed
+// # Cache
 //
-// Each request looks its namespace up in a cache that a watch keeps current, a moment late. Three
-// rules bridge that moment:
+// Namespaces are looked up in a cache, which shows a write a moment later. Three rules bridge that
+// moment:
 //
-//   - A namespace missing from the cache is read live before a request is refused for it. A create
-//     first gives the cache a short time, as it typically follows the creation of the namespace at
-//     once; in a storage cluster, the member that answers the live read needs that time too.
-//   - A namespace whose deletion passed here is remembered for 30 seconds. While the cache still
-//     shows it as it was before, it is read live, so no create slips in between.
-//   - The same holds for a namespace which turns out, when it is updated, to be deleted: another
-//     server may have taken the deletion.
-//
-// Other requests cost one look into the cache, and their objects are not looked at.
+//   - A namespace that the cache doesn't have is read live before a request is refused. A create
+//     first waits a short time for the cache, because it often follows the creation of the
+//     namespace at once, and in a storage cluster the member that answers the live read needs that
+//     time too.
+//   - A namespace whose deletion passed this server is remembered for 30 seconds. While the cache
+//     still has it in the former state, the plugin reads it live.
+//   - The same holds for a namespace that turns out to be deleted when it is updated, because
+//     another server may have taken the deletion.
 package namespacelifecycle
 
 import (

@@ -1,14 +1,13 @@
-// Package nodedeclaredfeaturevalidator is the plugin NodeDeclaredFeatureValidator: it refuses
-// changes of a pod on a node that this node's kubelet doesn't support yet.
+// Package nodedeclaredfeaturevalidator implements the admission plugin
+// NodeDeclaredFeatureValidator, which refuses updates of a pod that need a feature which the
+// kubelet of its node doesn't support yet.
 //
 // Kubelets may be up to three minor versions older than the API server, or have features switched
 // off. They declare their features in the node's status.declaredFeatures, and the scheduler keeps
-// new pods away from nodes that lack a needed feature. If a pod that has a node already is updated
-// or resized, only this plugin checks: it refuses an update that needs a feature which the node
-// doesn't declare. k8s.io/component-helpers/nodedeclaredfeatures knows which update needs which
-// feature; the kubelet and the scheduler use it too.
-//
-// It does nothing if the feature gate NodeDeclaredFeatures is off.
+// new pods away from nodes that lack one. This plugin checks updates and resizes of pods that have
+// a node already. Like the kubelet and the scheduler, it uses
+// k8s.io/component-helpers/nodedeclaredfeatures to find out which update needs which feature. It
+// does nothing if the feature gate NodeDeclaredFeatures is off.
 package nodedeclaredfeaturevalidator
 
 import (

@@ -1,38 +1,36 @@
-// Package noderestriction is the plugin NodeRestriction: it limits the kubelet of a node to that
-// node's own objects.
+// Package noderestriction implements the admission plugin NodeRestriction, which limits a kubelet
+// to the objects of its own node.
 //
-// A kubelet must be able to write: its Node and Lease, the status of its pods, tokens for them.
-// Roles can't say "its": a kubelet's role, or the Node authorizer in its place, lets it write the
-// Nodes and pods of all. Whoever gets hold of one node would have the cluster, by tokens of the
-// pods of other nodes, or by labels that draw pods with secrets onto it. This plugin compares what
-// a node writes with the node:
+// A kubelet must write its Node and Lease, the status of its pods, and tokens for them.
+// Authorization can't say "its own", so a kubelet's rights cover the Nodes and pods of all. An
+// attacker on one node would otherwise have the cluster, by tokens of pods on other nodes or by
+// labels that draw pods with secrets onto the node. The plugin checks these requests of nodes:
 //
-//   - pods: it may create mirror pods of itself that refer to no other API object; delete and evict
-//     pods bound to it; and write their status, but not their labels or the resource claims in it.
-//   - nodes: it may create and update its own Node, but change neither taints nor owner references
-//     nor labels that steer pods.
-//   - tokens: it may have one for the account of a pod bound to it, bound to that pod, for an
-//     audience that the pod's volumes name.
-//   - persistentvolumeclaims: it may report what a resize did, in the status.
+//   - pods: create mirror pods of itself that refer to no other API object; delete and evict pods
+//     bound to it; write their status, but neither their labels nor the resource claims in it.
+//   - nodes: create and update its own Node, but change neither taints nor owner references nor
+//     labels that steer pods.
+//   - tokens: one for the account of a pod bound to it, bound to that pod, for an audience that the
+//     pod's volumes name.
+//   - persistentvolumeclaims: report in the status what a resize did.
 //   - leases, csinodes, resourceslices: those of its name.
-//   - certificates: it may request its own, and those of pods bound to it.
+//   - certificates: request its own, and those of pods bound to it.
 //
-// Other requests aren't checked: authorization says what nodes may write at all. A user in the group
-// system:nodes is a node; the name behind system:node: says which. A user in the group with another
-// name can be no node's, and writes nothing.
+// A user in the group system:nodes is a node, and the name behind system:node: is the node's name.
+// A user in the group with another name may write nothing.
 //
-// It changes nothing and yet takes part in the mutating phase, as upstream: it is to judge what the
-// node asks for, before the API server completes it (the audiences of a token). Where a webhook has
-// changed the object the phase runs once more, and the plugin judges what has become of it as if
-// the node had sent that: a webhook that copies what a node may write into what it may not would be
-// a way around the rules.
+// The plugin changes nothing and yet takes part in the mutating phase, as upstream's does, because
+// it judges what the node asks for before the API server completes it (such as the audiences of a
+// token). If a webhook changes the object, the phase runs once more and the plugin judges the
+// result as if the node had sent it. Otherwise a webhook that copies fields could be a way around
+// the rules.
 //
-// # The cache, and when it isn't believed
+// # Cache
 //
-// Pods, nodes and service accounts are looked up in caches that a watch keeps current, a moment
-// late. What doesn't fit the request there is read live before the request is refused: a kubelet
-// learns of a new pod by a watch of its own, and may be first. The claims, volumes and drivers of a
-// pod's volumes are older than its being bound; they are taken from the caches.
+// Pods, nodes and service accounts are looked up in caches, which show a write a moment later. If a
+// request doesn't fit the cached objects, the plugin reads them live before it refuses the request:
+// a kubelet learns of a new pod by its own watch, and may be first. The claims, volumes and drivers
+// of a pod's volumes are older than the pod's binding, so the caches have them.
 package noderestriction
 
 import (

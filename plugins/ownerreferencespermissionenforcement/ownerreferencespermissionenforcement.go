@@ -1,23 +1,20 @@
-// Package ownerreferencespermissionenforcement is the plugin OwnerReferencesPermissionEnforcement:
-// it refuses owner references by which users would gain rights that they don't have.
+// Package ownerreferencespermissionenforcement implements the admission plugin
+// OwnerReferencesPermissionEnforcement, which refuses owner references by which users would gain
+// rights.
 //
 // The garbage collector acts on owner references with rights of its own: it deletes an object whose
-// owners are gone, and it holds back the deletion of an owner, in the foreground, for objects that
-// reference it with blockOwnerDeletion: true. A user who writes an owner reference may thus have an object
-// deleted, or keep another from going. So
+// owners are gone, and delays the deletion of an owner in the foreground for objects that reference
+// it with blockOwnerDeletion: true. So the plugin requires two rights:
 //
-//   - who changes an object's owner references must be allowed to delete the object. A user who creates it
-//     need not: without him it would not be there;
-//   - who makes a reference block its owner's deletion, a new reference or one that didn't, must be
-//     allowed to update the subresource finalizers of the owner: a finalizer would do the same. Who
-//     may update it of everything is allowed to without a look at what kind the owner is.
+//   - A user who changes an object's owner references must have the right to delete the object. A
+//     user who creates the object needn't.
+//   - A user who makes a reference block its owner's deletion must have the right to update the
+//     subresource finalizers of the owner, since a finalizer would do the same. The plugin doesn't
+//     look up the kind of the owner if the user may update finalizers of everything.
 //
-// The owner is known by its kind, and is of the object's own namespace unless its kind is
-// cluster-scoped. A kind that the server doesn't know can't be asked about; a blocking reference to
-// it is refused.
-//
-// pods/status is left alone: kubelets of old send references there that the API server ignores
-// anyway.
+// An owner is in the object's own namespace unless its kind is cluster-scoped. A blocking reference
+// to a kind that the server doesn't know is refused. Requests for pods/status pass: old kubelets
+// send references there, which the API server ignores.
 package ownerreferencespermissionenforcement
 
 import (

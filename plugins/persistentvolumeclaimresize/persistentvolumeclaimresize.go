@@ -1,17 +1,11 @@
-// Package persistentvolumeclaimresize is the plugin PersistentVolumeClaimResize: a claim may ask
-// for more storage only where there is somebody to give it more.
+// Package persistentvolumeclaimresize implements the admission plugin PersistentVolumeClaimResize,
+// which refuses an update of a claim that requests more storage if its volume can't be expanded.
+// Such a claim would wait forever.
 //
-// The size that a claim requests can grow after the claim was made. But storage that can't be
-// expanded would leave such a claim waiting for ever, asking for what its volume never has. So an
-// update that requests more is refused unless the claim is bound to a volume, and its StorageClass
-// says that its volumes can be expanded. A request for less is none of the plugin's business: the
-// API has rules for that.
-//
-// # The cache, and when it isn't believed
-//
-// Classes are looked up in a cache that a watch keeps current, a moment late. A class that is
-// missing there, or doesn't allow it there, is read live before a claim is refused for it: an
-// administrator's permission holds as soon as it is given.
+// The claim must be bound to a volume, and its StorageClass must allow expansion. A request for
+// less storage isn't checked here: the API has rules for it. Classes are looked up in a cache,
+// which shows a write a moment later. A class that the cache doesn't have, or that doesn't allow
+// expansion there, is read live before a claim is refused.
 package persistentvolumeclaimresize
 
 import (

@@ -1,35 +1,21 @@
-// Package persistentvolumelabel is the plugin PersistentVolumeLabel: a PersistentVolume on an AWS
-// EBS volume or a GCE persistent disk is created with the labels and the node affinity that say in
-// which region and zones that is, so that pods which use it are scheduled where it can be attached.
-// Kubernetes had it for volumes that an administrator creates; since 1.31 it is gone, with the
-// cloud providers that were compiled in.
+// Package persistentvolumelabel implements the admission plugin PersistentVolumeLabel, which labels
+// a new PersistentVolume on an AWS EBS volume or a GCE persistent disk with its region and zones,
+// and adds a node affinity for them. Pods that use the volume are then scheduled to nodes that can
+// attach it. Kubernetes had the plugin until 1.31.
 //
-// Where a volume is, its cloud says: EC2's DescribeVolumes, or Compute Engine's disks. The provider
-// interface is all that the plugin knows of a cloud. What was answered is remembered for a while;
-// where a volume is doesn't change. Two clouds can be configured, and one that is not refuses its
-// volumes, as nobody could say where they are.
+// The plugin asks the cloud (EC2's DescribeVolumes or Compute Engine's disks) through the provider
+// interface, and remembers the answer. A volume of a cloud that isn't configured is refused.
 //
-// # What is set
+// It sets the labels topology.kubernetes.io/region and topology.kubernetes.io/zone. The zones of a
+// regional disk are in order, joined by two underscores. Each term of the required node affinity
+// gets a requirement for each label, unless any term has one for these keys already. Labels that
+// are set, also the beta ones from before 1.17, are kept; a warning says if one contradicts the
+// cloud. The cloud isn't asked about a volume with both labels that a provisioner made (annotation
+// pv.kubernetes.io/provisioned-by).
 //
-// The labels topology.kubernetes.io/region and topology.kubernetes.io/zone, the latter with the
-// zones of a regional disk in order and joined by two underscores; and for each a requirement in
-// every term of the required node affinity, which gets a term where it has none. Where any term has
-// a requirement for one of these keys already, the affinity is somebody's own and stays as it is.
-//
-// Labels that are set are kept, and so are the beta ones of before 1.17. A label that contradicts
-// the cloud leaves a volume that no pod can use, as its node affinity is what the cloud says; a
-// warning tells. A volume that a provisioner made (it carries the annotation
-// pv.kubernetes.io/provisioned-by) with both labels is believed, in this generation of labels or
-// the beta one: its node affinity is made from them and the cloud isn't asked.
-//
-// # Failures
-//
-// A cloud that throttles, fails or can't be reached is asked again, after a time that doubles. What
-// can't be answered within the timeout is a refusal, as a volume without labels would be attached
-// nowhere or to the wrong nodes.
-//
-// Secrets are in files that only their owner may read. They are read again whenever they are
-// needed, so they can be replaced; and they appear in no message.
+// A cloud that throttles, fails or can't be reached is asked again after a time that doubles.
+// Without an answer within the timeout the volume is refused. Secrets are in files that only their
+// owner may read; they are read whenever they are needed and appear in no message.
 package persistentvolumelabel
 
 import (

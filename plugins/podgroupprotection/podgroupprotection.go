@@ -1,11 +1,10 @@
-// Package podgroupprotection is the plugin PodGroupProtection: a PodGroup stays as long as pods are
-// in it.
+// Package podgroupprotection implements the admission plugin PodGroupProtection, which keeps a
+// PodGroup as long as pods are in it.
 //
-// Every new PodGroup gets the finalizer scheduling.k8s.io/podgroup-protection. A PodGroup that is
-// deleted is then only marked as such, and goes once no pod that names it is left, or all have
-// ended: the controller podgroup-protection-controller takes the finalizer off.
-//
-// It does nothing where the feature gate GenericWorkload is off.
+// Every new PodGroup gets the finalizer scheduling.k8s.io/podgroup-protection. A deletion then only
+// marks the PodGroup. The controller podgroup-protection-controller takes the finalizer off when no
+// pod that names the PodGroup is left, or all of them have ended. The plugin does nothing if the
+// feature gate GenericWorkload is off.
 package podgroupprotection
 
 import (

@@ -1,15 +1,11 @@
-// Package podgroupworkloadexists is the plugin PodGroupWorkloadExists: a PodGroup that says it was
-// made from a Workload must have one.
+// Package podgroupworkloadexists implements the admission plugin PodGroupWorkloadExists, which
+// refuses a new PodGroup that names a Workload that doesn't exist.
 //
-// A Workload describes groups of pods that are scheduled together, by templates; a PodGroup is made
-// from one of these templates and names both in spec.podGroupTemplateRef. When it is created, the
-// Workload must be there, must not be being deleted, and must have that template. Later changes of
-// the Workload don't concern PodGroups that exist.
-//
-// Workloads are looked up in a cache. One that is missing there is read live, as it may have been
-// created just before.
-//
-// It does nothing where the feature gate GenericWorkload is off.
+// A Workload describes groups of pods that are scheduled together, by templates. A PodGroup is made
+// from one of these templates and names both in spec.podGroupTemplateRef. The Workload must exist,
+// must not be being deleted, and must have that template. Workloads are looked up in a cache; one
+// that the cache doesn't have is read live. The plugin does nothing if the feature gate
+// GenericWorkload is off.
 package podgroupworkloadexists
 
 import (

@@ -1,23 +1,15 @@
-// Package podnodeselector is the plugin PodNodeSelector: it ties the pods of a namespace to nodes
-// with certain labels.
+// Package podnodeselector implements the admission plugin PodNodeSelector, which ties the pods of a
+// namespace to nodes with certain labels.
 //
-// A namespace has a node selector: labels, written "env=test,zone=b" in an annotation or, where it
-// has none, the cluster's default in the plugin's configuration. An annotation that is there but
-// empty is a node selector without labels, which the default doesn't replace.
+// A namespace's node selector is in an annotation, written "env=test,zone=b". If there is no
+// annotation, the cluster's default in the plugin's configuration is used; an empty annotation is a
+// selector without labels. The mutating phase merges the selector into that of a new pod. It
+// refuses a pod that wants another value of a label, or that has labels which aren't on the
+// configuration's whitelist for the namespace. A whitelist without labels allows all. The
+// validating phase checks both again.
 //
-//   - The mutating phase merges it into the node selector of a new pod. A pod that wants another
-//     value of a label is refused: it would be scheduled nowhere, or outside of where the
-//     namespace's pods belong. And where the configuration has a whitelist for the namespace, a pod
-//     is refused whose node selector, the merged one, has labels that are not on it. A whitelist
-//     without labels allows all.
-//   - The validating phase refuses both once more, as others may have changed the pod meanwhile.
-//
-// Updates are not looked at, as upstream doesn't: a pod that waits at a scheduling gate can be
-// given labels that its namespace wouldn't have allowed it.
-//
-// A node selector that can't be read admits nothing that it would be about, rather than everything.
-// The server reads the configuration when it starts, and doesn't start if it is wrong. A namespace's
-// annotation is only read when a pod needs it.
+// Updates aren't checked, as in Kubernetes. An annotation that can't be parsed refuses the pods of
+// its namespace. The server doesn't start if the configuration is wrong.
 package podnodeselector
 
 import (

@@ -1,23 +1,16 @@
-// Package podpreset is the plugin PodPreset: it gives new pods environment variables and volumes
-// that their authors needn't know. Kubernetes had it until 1.19.
+// Package podpreset implements the admission plugin PodPreset, which gives new pods environment
+// variables and volumes that their authors needn't know. Kubernetes had it until 1.19.
 //
-// A PodPreset (see package apis/settings/v1alpha1) is an object of a namespace. It selects pods by
-// their labels, and says what they are given: volumes to the pod, and environment variables,
-// sources of such and mounts to each container and init container. Annotations of the pod,
-// podpreset.admission.kubernetes.io/podpreset-<name>, name the presets and their resource versions.
+// A PodPreset (see package apis/settings/v1alpha1) selects pods of its namespace by labels. The pod
+// gets its volumes; each container and init container gets its environment variables, sources of
+// variables and mounts. Annotations of the pod, podpreset.admission.kubernetes.io/podpreset-<name>,
+// name the presets and their resource versions. Mirror pods, pods with the annotation
+// podpreset.admission.kubernetes.io/exclude: "true" and existing pods are left alone.
 //
-// # Conflicts
-//
-// All presets that select a pod are merged, in the order of their names, and all or nothing. What
-// is there already, in the pod or by another preset, is left as it is. It is a conflict where the
-// same variable, source or volume is there with another content, where something else is mounted at
-// the same path, or the same volume at another path. Then nothing of any preset is given to the
-// pod. The pod is admitted nevertheless, and an event in its namespace says why it has got nothing.
-//
-// # What is left alone
-//
-// Mirror pods, pods with the annotation podpreset.admission.kubernetes.io/exclude: "true", and pods
-// that exist already, whatever becomes of the presets.
+// All presets that select a pod are merged in the order of their names, or none is. Presets
+// conflict if the pod or another preset has the same variable, source or volume with another
+// content, another volume at the same path, or the same volume at another path. A pod with a
+// conflict is admitted unchanged, and an event in its namespace gives the reason.
 package podpreset
 
 import (

@@ -1,14 +1,11 @@
-// Package podresizevalidator is the plugin PodResizeValidator: a running pod isn't resized to what
-// its node can't give.
+// Package podresizevalidator implements the admission plugin PodResizeValidator, which refuses to
+// resize a running pod to more than its node has.
 //
 // An update of pods/resize changes the resources of a pod that a node runs already. No scheduler
-// looks at it again, and the kubelet could only put it off for ever. So what the pod then requests
-// as a whole must be within what the node has for pods (status.allocatable), cpu and memory each;
-// whether other pods use it is the kubelet's to judge. Kubelets on other systems than Linux can't
-// resize at all: their nodes say what they are by the label kubernetes.io/os.
-//
-// A pod without a node is the scheduler's to place, and left alone, as is an update that changes
-// nothing in the spec.
+// looks at the pod again, and the kubelet could only put the resize off forever. So the cpu and
+// memory that the whole pod then requests must be within the node's status.allocatable; the kubelet
+// decides whether other pods use it. A node whose label kubernetes.io/os isn't linux can't resize
+// pods. A pod without a node is left alone, and so is an update that doesn't change the spec.
 package podresizevalidator
 
 import (

@@ -1,45 +1,34 @@
-// Package podsecurity is the plugin PodSecurity: pods keep to one of the three Pod Security
-// Standards, privileged, baseline or restricted, as the labels of their namespace say.
+// Package podsecurity implements the admission plugin PodSecurity, which holds pods to one of the
+// three Pod Security Standards, privileged, baseline or restricted, as the labels of their
+// namespace say.
 //
-// A namespace has three modes, each with a level and the version of the standard in which the level
-// is meant (pod-security.kubernetes.io/enforce and .../enforce-version; audit and warn likewise):
+// A namespace has three modes, each with a level and the version of the standard that the level is
+// taken from (pod-security.kubernetes.io/enforce and .../enforce-version; audit and warn likewise):
 //
 //   - enforce refuses pods that violate the level.
 //   - audit writes the violation into the audit event.
-//   - warn tells the user. Where a namespace has no level to warn of, it is that of enforce, if the
-//     namespace's labels say that one and it is the stricter.
+//   - warn warns the user. Without a level of its own it has that of enforce, if the namespace's
+//     labels set that one and it is stricter.
 //
-// Missing labels have the defaults of the plugin's configuration, or else privileged and latest. A version is
-// one of Kubernetes; checks of one that this release doesn't know yet are those of the latest. What
-// a level checks in which version is k8s.io/pod-security-admission/policy, and nobody's else: this
-// package says which pods are checked, against what, and what comes of it.
+// Missing labels have the defaults of the plugin's configuration, or else privileged and latest. A
+// version that this release doesn't know yet is checked as the latest. Package
+// k8s.io/pod-security-admission/policy has the checks; this package decides which pods are checked,
+// against which level, and what follows.
 //
-// # What is looked at
+// Pods are checked when they are created, and when an update changes an image or adds a container,
+// also an ephemeral one. No update can change anything else that a level checks, and a stored pod
+// must be able to end although its namespace has become stricter. Objects with a template of pods,
+// such as Deployments, are audited and warned of, but never refused: their pods will be.
 //
-// Pods, when they are created, and when an update changes an image or adds a container, ephemeral
-// ones included: nothing else of what a level checks can be updated, and a pod that is there
-// already must not be kept from ending because its namespace has become stricter. The subresources
-// that can't do that pass, and so does a resize.
+// A namespace whose labels can't be parsed is refused, unless it had these labels before. Then
+// enforce counts as restricted and latest, audit and warn as privileged. An update that makes
+// enforce stricter warns of the existing pods that violate it.
 //
-// Objects with a template of pods (Deployments, Jobs and so on) are audited and warned of, and never
-// refused: their pods will be. The workloads of older versions that a server may serve have the same
-// templates.
+// The configuration exempts users, namespaces and runtime classes. The user is the one who makes
+// the request, which for the pods of a Deployment is a controller.
 //
-// Namespaces must have labels that can be read: others are refused, but for those that a namespace
-// has already. Of these, what can't be read of enforce is restricted and latest, and what can't be
-// read of audit and warn is privileged. An update that makes enforce stricter warns of the pods
-// that are there already, as they stay.
-//
-// # Exemptions
-//
-// The configuration exempts users, namespaces and runtime classes: their requests, or the pods of
-// that class, are not looked at. The users are those who make the request, which for the pods of a
-// Deployment is a controller.
-//
-// # Deciding and telling
-//
-// Deciding is a function of the request, the namespace and the configuration, and results in a
-// verdict. Validate alone tells it: to the user, to the audit event, and to the metrics.
+// The decision is a function of the request, the namespace and the configuration, and returns a
+// verdict. Only Validate reports it: to the user, the audit event and the metrics.
 package podsecurity
 
 import (

@@ -1,40 +1,27 @@
-// Package podsecuritypolicy is the plugin PodSecurityPolicy: pods may ask for no more than a policy
-// allows that somebody who stands behind the pod may use. Kubernetes had it until 1.24; Pod
-// Security Admission, which took its place, has three fixed levels and sets no defaults.
+// Package podsecuritypolicy implements the admission plugin PodSecurityPolicy, which admits a pod
+// only if a PodSecurityPolicy allows it. Kubernetes had it until 1.24. Pod Security Admission,
+// which took its place, has three fixed levels and sets no defaults.
 //
-// A PodSecurityPolicy (see package apis/policy/v1beta1) is an object of the cluster. It says what
-// pods may ask for, and what they get that don't ask. It does nothing by itself: it applies to a
-// pod if the user who creates the pod, or the pod's service account, has the verb use on it, in the
-// pod's namespace or everywhere.
+// A PodSecurityPolicy (see package apis/policy/v1beta1) says what pods may ask for, and sets
+// defaults. It applies to a pod if the user who creates the pod, or the pod's service account, has
+// the verb use on it, in the pod's namespace or everywhere.
 //
-// # Which policy
+// The mutating phase tries the policies in the order of their names. Each sets its defaults in a
+// copy of the pod and then checks the copy. A policy that allows the pod without setting anything
+// is preferred; otherwise the first that allows it is used. The pod becomes that copy, and the
+// annotation kubernetes.io/psp names the policy. The validating phase does the same without
+// changing anything, beginning with the policy of the annotation; a policy that would have to set
+// something doesn't count. If no policy allows the pod, the refusal says what each policy that may
+// be used has against it.
 //
-// The mutating phase tries the policies in the order of their names, each on the pod as it came:
-// the policy sets its defaults in a copy, and then holds the copy to what it allows. Of the
-// policies that allow it and may be used, one that had to set nothing wins over one that had to,
-// and otherwise the first. The pod becomes that copy, and the annotation kubernetes.io/psp names
-// the policy.
+// Defaults are set only when a pod is created. Updates, also of ephemeral containers, are checked
+// against today's policies. An update of only owner references and finalizers passes, because
+// garbage collection depends on it.
 //
-// The validating phase does the same with what has become of the pod, changing nothing: a policy
-// that would have to set something doesn't count. The policy of the annotation is tried first, to
-// be done sooner.
-//
-// Where no policy is left the request is refused with what each policy that may be used has against
-// it. Without any policy no pod can be created.
-//
-// # Updates
-//
-// Defaults are set only when a pod is created. Updates, ephemeral containers included, are held to
-// what the policies allow: a policy that was made stricter, or may not be used any more, thus also
-// holds up later updates of existing pods. The exception are updates that change nothing but owner
-// references and finalizers, which is what garbage collection does.
-//
-// # What has changed since
-//
-// A policy's seccomp and AppArmor settings are in annotations of the policy, and were once in
-// annotations of pods. Nodes read the fields now (securityContext.seccompProfile, appArmorProfile),
-// so the fields are what is set and what is checked. Where a pod has only the annotation that it
-// would have had in those days, it is taken for the field.
+// Once, seccomp and AppArmor settings of pods were annotations. Nodes read the fields now
+// (securityContext.seccompProfile, appArmorProfile), so the plugin sets and checks the fields. If a
+// pod has only the annotation, the plugin takes it for the field. Settings of a policy are still
+// annotations of the policy.
 package podsecuritypolicy
 
 import (

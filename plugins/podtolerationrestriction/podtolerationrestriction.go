@@ -1,25 +1,23 @@
-// Package podtolerationrestriction is the plugin PodTolerationRestriction: it gives the pods of a
-// namespace tolerations, and says which ones they may have.
+// Package podtolerationrestriction implements the admission plugin PodTolerationRestriction, which
+// gives the pods of a namespace tolerations and limits which ones they may have.
 //
-// A namespace has default tolerations and a whitelist, each a JSON list in an annotation of its
-// own. Where it lacks one of the two, the cluster's holds, which is in the plugin's configuration.
-// An empty list is not the same as none: it is a namespace's own, and neither gives nor restricts
-// anything.
+// A namespace has default tolerations and a whitelist, each a JSON list in an annotation. If an
+// annotation is missing, the cluster's list in the plugin's configuration is used. An empty list is
+// the namespace's own: it gives or limits nothing.
 //
-//   - The mutating phase merges the default tolerations into those of a new pod. Of two tolerations
-//     of which one covers the other, the wider one stays. A pod that tolerates a taint's key and
-//     effect otherwise than the defaults do, neither wider nor narrower, is in conflict with them
-//     and refused, as Kubernetes' documentation says. The configuration can have it merged as well,
-//     which is what Kubernetes does today.
-//   - Pods that request or limit cpu or memory also get a toleration for nodes under memory
-//     pressure, which are tainted so that best-effort pods keep away. Updates keep it there: a
+//   - The mutating phase merges the default tolerations into those of a new pod. If one of two
+//     tolerations covers the other, the wider one stays. A pod conflicts with the defaults if it
+//     tolerates a taint's key and effect neither more widely nor more narrowly. It is refused, as
+//     Kubernetes' documentation says, or merged, as Kubernetes does today: the configuration
+//     decides.
+//   - Pods that request or limit cpu or memory also get a toleration of nodes under memory
+//     pressure, which are tainted against best-effort pods. Updates keep that toleration, so that a
 //     manifest without it can be sent again.
-//   - A pod with a toleration that no one on the whitelist covers is refused, at every write of it:
-//     at once, before webhooks are asked, and in the validating phase, which sees what everybody
-//     has added.
+//   - A pod with a toleration that no entry of the whitelist covers is refused at every write, in
+//     both phases.
 //
-// An annotation is read strictly. One that makes no sense refuses the pods it would be about: to
-// ignore a field that is misspelt could turn a whitelist of one taint into one of all.
+// Annotations are read strictly, and one that can't be parsed refuses pods: ignoring a misspelt
+// field could turn a whitelist of one taint into one of all.
 package podtolerationrestriction
 
 import (

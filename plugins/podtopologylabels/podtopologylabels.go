@@ -1,14 +1,12 @@
-// Package podtopologylabels is the plugin PodTopologyLabels: it gives a pod that gets a node the
-// node's zone and region.
+// Package podtopologylabels implements the admission plugin PodTopologyLabels, which copies the
+// zone and region of a node to its pods.
 //
-// Programs in a pod can read the pod's own labels, through the downward API, but not its node's. So
-// the labels topology.kubernetes.io/zone and topology.kubernetes.io/region of the node are copied
-// when a pod is bound, that is when a Binding is created for it, from which the API server takes
-// them, and when a pod is created that names its node already. What the pod says itself of these
-// labels is overwritten; where the node doesn't have one, it stays. A node that isn't there, or not
-// known yet, has no labels: the pod is left as it is.
-//
-// It does nothing if the feature gate PodTopologyLabelsAdmission is off.
+// Programs in a pod can read the pod's own labels through the downward API, but not its node's. The
+// plugin copies the labels topology.kubernetes.io/zone and topology.kubernetes.io/region when a
+// Binding of a pod is created, from which the API server takes them, and when a pod is created that
+// names its node already. The node's labels replace the pod's; a label that the node doesn't have
+// stays. A pod whose node isn't there, or not known yet, is left alone. The plugin does nothing if
+// the feature gate PodTopologyLabelsAdmission is off.
 package podtopologylabels
 
 import (

@@ -1,26 +1,20 @@
-// Package priority is the plugin Priority: it turns the name of a pod's PriorityClass into the
-// number that the scheduler compares.
+// Package priority implements the admission plugin Priority, which sets the priority of a new pod,
+// a number that the scheduler compares, from the PriorityClass that the pod names.
 //
-// A new pod names a class or none. The class says the pod's priority, and whether the pod may
-// preempt others. A pod that names none has the class marked globalDefault and, where there is
-// none, priority 0. Users name classes, not numbers: a pod that says another priority or preemption
-// policy than its class is refused. So a quota on a class is one on its priority.
+// The class also says whether the pod may preempt others. A pod that names no class gets the class
+// marked globalDefault or, if there is none, priority 0. A pod that sets another priority or
+// preemption policy than its class is refused, so that a quota on a class is a quota on its
+// priority. With the feature gate WorkloadAwarePreemption the same goes for the priority of a new
+// PodGroup. Neither field can change later; an update that leaves them out gets those of the stored
+// pod.
 //
-// With the feature gate WorkloadAwarePreemption the same goes for the priority of a new PodGroup,
-// which has no preemption policy of its own.
+// A second PriorityClass with globalDefault is refused. If two are created at the same moment, by
+// two servers for example, both can pass; then the one with the lower value is the default and, of
+// the same value, the first by name.
 //
-// Neither can be changed once a pod is stored. An update that leaves them out, as a manifest does
-// that is sent again, gets those of the stored pod.
-//
-// There is to be one default class. A PriorityClass that would be another is refused. Two that are
-// created at the same moment, by two servers say, can both pass; then the one with the lower value
-// holds and, of the same value, the first by name.
-//
-// # The cache, and when it isn't believed
-//
-// Classes are looked up in a cache that a watch keeps current, a moment late. One that is missing
-// there is read live before a pod is refused for it, so a class can be used as soon as it is
-// created. To find another default class, the classes are listed live.
+// Classes are looked up in a cache, which shows a write a moment later. A class that the cache
+// doesn't have is read live before a pod is refused. The check for another default class lists the
+// classes live.
 package priority
 
 import (

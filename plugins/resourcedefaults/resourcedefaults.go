@@ -1,26 +1,15 @@
-// Package resourcedefaults is the plugin ResourceDefaults: containers that say nothing of their
-// memory or CPU get a default, the same in every namespace. It was Kubernetes' first way of doing
-// so, gone since LimitRanges can carry defaults, and is for clusters or namespaces without those.
+// Package resourcedefaults implements the admission plugin ResourceDefaults, which gives containers
+// without a request and limit for cpu or memory a default, the same in every namespace. It was
+// Kubernetes' first way to do so and is for clusters or namespaces without LimitRanges.
 //
-// A container that has neither a request nor a limit for memory gets 512Mi as both, one that has
-// neither for cpu gets 1 as both; the configuration can say other quantities. Whatever a container
-// does say is kept, 0 too. One with only a limit has a request already, the same, by Kubernetes'
-// own defaults; one with only a request was meant to have no limit.
+// The default is a request and a limit of 512Mi of memory and of 1 cpu; the configuration can say
+// other quantities. A container that says anything of a resource, even 0, keeps it. Init containers
+// get the default, too. Ephemeral containers can't have resources. If the pod itself has a request
+// or limit in spec.resources, its containers get no default for that resource.
 //
-// Init containers are containers here. That they are given the same leaves the pod as large as its
-// containers make it, as they run before those; and a quota wants every one of them to say what it
-// needs. Ephemeral containers can't have resources.
-//
-// Where the pod itself says what it needs of a resource (spec.resources), its containers share
-// that, and get no default for it.
-//
-// # Updates
-//
-// An update of a pod can't change its containers' resources, so a default must not either.
-// Otherwise a pod that was stored without resources, for example before the plugin was enabled,
-// could never be updated again. On an update a container gets the default only if the stored
-// container of its name has exactly that, as request and limit. So a client may send its manifest
-// again without the plugin's values, and the update is not refused for having removed resources.
+// An update of a pod can't change its containers' resources, so a container gets the default on an
+// update only if the stored container of that name has exactly that. A client may thus send its
+// manifest again without the defaults, and pods from before the plugin was enabled can be updated.
 package resourcedefaults
 
 import (

@@ -1,15 +1,11 @@
-// Package resourcequota is the admission plugin that keeps what a namespace uses within its
-// ResourceQuotas
+// Package resourcequota implements the admission plugin ResourceQuota, which keeps a namespace
+// within its ResourceQuotas.
 //
-// The plugin works out what a write costs; whether there is room is decided where the object is
-// stored. It leaves the cost in the request's context, and storage charges it in the same etcd
-// transaction as the object, with the quotas as they are at that moment (see docs/quota.md). So
-// there is nothing here that could be out of date: no cache of quotas, no charge that has to be
-// taken back.
-//
-// Where the plugin does not run in a server that owns the storage it falls back to what Kubernetes
-// does: it charges the quotas' status through the API, by compare and swap, before the object is
-// stored.
+// The plugin computes what a write costs and leaves the cost in the request's context. The storage
+// charges it in the same etcd transaction as the object, with the quotas as they are at that
+// moment; see docs/quota.md. So there is no cache that could be out of date and no charge that must
+// be taken back. On a host that doesn't own the storage, the plugin does what Kubernetes does: it
+// charges the quotas' status through the API, by compare and swap, before the object is stored.
 package resourcequota
 
 import (

@@ -1,21 +1,15 @@
-// Package runtimeclass is the plugin RuntimeClass: it gives pods that name a RuntimeClass the
-// scheduling constraints and the overhead of the class.
+// Package runtimeclass implements the admission plugin RuntimeClass, which gives new pods that name
+// a RuntimeClass the overhead and the scheduling constraints of the class.
 //
-// A RuntimeClass stands for a way to run containers, in small virtual machines say, that not all
-// nodes have and that costs something beside the containers. So a new pod with
-// spec.runtimeClassName
+// A RuntimeClass stands for a way to run containers, such as in small virtual machines, that not
+// all nodes have and that costs something beside the containers. A pod that names a class which
+// doesn't exist is refused. The pod gets spec.overhead, which the scheduler and quotas count, and
+// the class's node selector and tolerations in addition to its own. A pod with another overhead
+// than its class's, or with one but no class, is refused, and so is one whose node selector
+// contradicts the class's.
 //
-//   - must name a class that exists;
-//   - gets spec.overhead from the class, which the scheduler and quotas count. A pod that brings
-//     along an overhead of its own must have the same one; and one of no class, or of a class
-//     without overhead, must have none. Nobody can claim more, or less, than his pod will cost;
-//   - gets the class's node selector and tolerations besides its own, by which it comes to nodes
-//     that can run it. A selector that contradicts the class's is refused.
-//
-// Only new pods are looked at: neither field can be changed later.
-//
-// Classes are looked up in a cache. One that is missing there is read live, so that a class can be
-// used at once.
+// Only new pods are checked, because neither field can change later. Classes are looked up in a
+// cache; one that the cache doesn't have is read live.
 package runtimeclass
 
 import (

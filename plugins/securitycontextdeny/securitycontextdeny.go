@@ -1,17 +1,11 @@
-// Package securitycontextdeny is the plugin SecurityContextDeny: it refuses pods that choose their
-// own user, groups or SELinux label. It is for clusters that have nothing finer for that.
-// Kubernetes no longer has it since 1.30; Pod Security Admission took its place.
+// Package securitycontextdeny implements the admission plugin SecurityContextDeny, which refuses
+// pods that choose their own user, groups or SELinux label. Kubernetes had it until 1.30; Pod
+// Security Admission took its place.
 //
-// Refused are the fields supplementalGroups, seLinuxOptions, runAsUser and fsGroup of the pod's
-// security context, and seLinuxOptions and runAsUser of that of any container: init, regular and
-// ephemeral. It is refused that they are set, whatever to.
-//
-// # Updates
-//
-// None of these fields can change in a stored pod. What comes new with an update is an ephemeral
-// container, and that is held to the same. What the stored pod has already, from before the plugin
-// was on, is left alone: else its labels and finalizers could never change again, nor could it be
-// debugged.
+// It refuses the fields supplementalGroups, seLinuxOptions, runAsUser and fsGroup of the pod's
+// security context, and seLinuxOptions and runAsUser of any container's, whatever their values.
+// None of these fields can change in a stored pod, so an update is refused only for the ephemeral
+// containers that it adds.
 package securitycontextdeny
 
 import (

@@ -1,35 +1,28 @@
-// Package serviceaccount is the plugin ServiceAccount: it gives pods an identity towards the API
-// server.
+// Package serviceaccount implements the admission plugin ServiceAccount, which gives pods an
+// identity towards the API server.
 //
-// A pod runs as a ServiceAccount of its namespace: the one it names or, if it names none, the one
-// named default, which a controller makes in every namespace. The account must exist. A new pod
-// gets, in the mutating phase:
+// A pod runs as the ServiceAccount of its namespace that it names or, if it names none, as the one
+// named default. The account must exist. The mutating phase gives a new pod:
 //
-//   - A volume, kube-api-access-<5 characters>, projected from a token of the account (the kubelet
-//     requests it and renews it before its 3607 seconds are over), the API server's certificate
-//     authority (the ConfigMap kube-root-ca.crt, another controller's work) and the pod's
-//     namespace.
-//   - A mount of that volume, where client libraries look for it, in each container and init
-//     container that has none there. Volume and mounts are left out where the pod or, if it doesn't
-//     say, the account has automountServiceAccountToken: false.
+//   - A volume kube-api-access-<5 characters>, projected from a token of the account (valid for
+//     3607 seconds and renewed by the kubelet), the API server's certificate authority (the
+//     ConfigMap kube-root-ca.crt) and the pod's namespace.
+//   - A mount of that volume in each container and init container that has none at the path where
+//     client libraries look. Volume and mounts are left out if automountServiceAccountToken is
+//     false in the pod or, if the pod doesn't say, in the account.
 //   - The account's imagePullSecrets, if the pod has none.
 //
-// A new pod is held to its account, too: where that is annotated
-// kubernetes.io/enforce-mountable-secrets: "true", its pods may use only the Secrets that it lists.
-// Other pods are refused at once, before webhooks are asked, and once more in the validating
-// phase, after all changes of the pod. That phase also checks that the pod still names an existing
-// account. Ephemeral containers, the only ones that join a pod later, are checked too. Other
-// updates are not.
+// If the account has the annotation kubernetes.io/enforce-mountable-secrets: "true", its pods may
+// use only the Secrets that it lists. Both phases check that, for new pods and for added ephemeral
+// containers. The validating phase also checks that the pod still names an existing account. Other
+// updates aren't checked.
 //
-// Mirror pods are what kubelets make to show pods that they run from a file. They have no identity:
-// they get none of this, and those that refer to an account, a Secret or any other API object are
-// refused.
+// Mirror pods, which kubelets create for pods that they run from files, get none of this. One that
+// refers to an account, a Secret or any other API object is refused.
 //
-// # The cache, and when it isn't believed
-//
-// Accounts are looked up in a cache that a watch keeps current, a moment late, and read live where
-// it has none. The account default is waited for: a pod is often created right after its namespace,
-// when the controller is still at it.
+// Accounts are looked up in a cache, which shows a write a moment later. An account that the cache
+// doesn't have is read live. The plugin waits for the account default, because a pod is often
+// created right after its namespace, before the controller has created the account.
 package serviceaccount
 
 import (

@@ -1,12 +1,11 @@
-// Package storageobjectinuseprotection is the plugin StorageObjectInUseProtection: it keeps storage
-// objects from being removed while they are in use.
+// Package storageobjectinuseprotection implements the admission plugin
+// StorageObjectInUseProtection, which keeps storage objects from being removed while they are in
+// use.
 //
-// A new claim, volume or volume attributes class gets a finalizer. A deletion then only marks the
-// object, until one of three controllers, which are Kubernetes' own, finds that nothing uses it any
-// more and takes the finalizer off.
-//
-// The plugin does no more than that, for each new object, whoever makes it. The controllers define
-// when an object is in use; the manual page describes it.
+// It adds a finalizer to each new claim, volume and volume attributes class. A deletion then only
+// marks the object. One of three controllers of Kubernetes takes the finalizer off when nothing
+// uses the object any more. The controllers define when an object is in use; the manual page
+// describes it.
 package storageobjectinuseprotection
 
 import (

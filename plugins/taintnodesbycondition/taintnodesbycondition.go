@@ -1,10 +1,9 @@
-// Package taintnodesbycondition is the plugin TaintNodesByCondition: a new Node gets the taint
-// node.kubernetes.io/not-ready:NoSchedule, unless it has it already.
+// Package taintnodesbycondition implements the admission plugin TaintNodesByCondition, which gives
+// a new Node the taint node.kubernetes.io/not-ready:NoSchedule, unless it has it already.
 //
-// Whatever watches the conditions of nodes (Kubernetes' node lifecycle controller) keeps that taint
-// on nodes that are not ready, and takes it off when they are. But it sees a node only after it is
-// stored, and in between the scheduler could put pods on a node that isn't ready. With the taint
-// there from the start, it can't.
+// Kubernetes' node lifecycle controller keeps that taint on nodes that are not ready, and takes it
+// off when they are. But the controller sees a node only after it is stored. With the taint there
+// from the start, the scheduler can't put pods on the node in between.
 package taintnodesbycondition
 
 import (

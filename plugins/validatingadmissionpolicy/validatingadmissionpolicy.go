@@ -1,9 +1,9 @@
-// Package validatingadmissionpolicy is the plugin ValidatingAdmissionPolicy: it refuses requests by
-// the ValidatingAdmissionPolicies that are bound.
+// Package validatingadmissionpolicy implements the admission plugin ValidatingAdmissionPolicy,
+// which refuses requests by the ValidatingAdmissionPolicies that are bound. Package internal/policy
+// has the implementation.
 //
-// Package policy has the implementation and describes it. The plugin is on by default, takes part
-// in the validating phase only, and runs before ValidatingAdmissionWebhook, since an expression
-// costs less than a call.
+// The plugin is on by default and takes part in the validating phase only. It runs before
+// ValidatingAdmissionWebhook, since an expression costs less than a call.
 package validatingadmissionpolicy
 
 import (

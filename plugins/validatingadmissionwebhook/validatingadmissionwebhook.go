@@ -1,9 +1,10 @@
-// Package validatingadmissionwebhook is the plugin ValidatingAdmissionWebhook: it has requests
-// judged by the webhooks that ValidatingWebhookConfigurations name.
+// Package validatingadmissionwebhook implements the admission plugin ValidatingAdmissionWebhook,
+// which asks the webhooks of ValidatingWebhookConfigurations whether to admit a request. Package
+// webhook has the implementation.
 //
-// Package webhook has the implementation and describes it. The plugin is on by default, takes part
-// in the validating phase only, and runs after the compiled-in plugins that can refuse at less
-// cost, but before ResourceQuota, which charges only for what all others have admitted.
+// The plugin is on by default and takes part in the validating phase only. It runs after the
+// compiled-in plugins that can refuse at less cost, and before ResourceQuota, which charges only
+// for what all others have admitted.
 package validatingadmissionwebhook
 
 import (
