@@ -20,7 +20,7 @@ import (
 
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // configuration is what the plugins that need some are given.
@@ -78,7 +78,7 @@ plugins:
 // configured is the configuration, with a backend for images that lives as long as the test.
 func configured(t *testing.T) string {
 	t.Helper()
-	images := imagebackend.Start(t, http.HandlerFunc(judgeImages))
+	images := backends.StartImages(t, http.HandlerFunc(judgeImages))
 	// kube-apiserver reads no kubeconfig without a context.
 	kubeconfig, err := clientcmd.LoadFromFile(images.Kubeconfig)
 	if err != nil {
@@ -125,7 +125,7 @@ func judgeImages(w http.ResponseWriter, r *http.Request) {
 		return
 	}
 	r.Body = io.NopCloser(bytes.NewReader(body))
-	imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+	backends.AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) {
 		review.Status.Allowed = true
 		for _, container := range review.Spec.Containers {
 			switch container.Image {

@@ -8,7 +8,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.dev/test/volumelabel/cloudtest"
+	"gatehouse.dev/test/backends"
 )
 
 // outsides are the plugins that can run outside, in groups that can run together.
@@ -61,7 +61,7 @@ func ownConfiguration(t *testing.T) string {
 			`"value":[1,%q]}]}}`, value)
 	}))
 	t.Cleanup(prometheus.Close)
-	ec2 := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
+	ec2 := backends.EC2(t, map[string]string{"vol-1": "us-east-1a"})
 	return fmt.Sprintf(`apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:

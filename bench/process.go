@@ -17,7 +17,7 @@ import (
 	"syscall"
 	"time"
 
-	"gatehouse.dev/test/child"
+	"gatehouse.dev/test/program"
 )
 
 const (
@@ -35,10 +35,10 @@ type process struct {
 }
 
 // startProcess runs a program. It dies with this one, whatever ends this one.
-func startProcess(dir, program string, args ...string) (*process, error) {
+func startProcess(dir, path string, args ...string) (*process, error) {
 	p := &process{
-		cmd: exec.Command(program, args...),
-		log: filepath.Join(dir, filepath.Base(program)+".log"),
+		cmd: exec.Command(path, args...),
+		log: filepath.Join(dir, filepath.Base(path)+".log"),
 	}
 	log, err := os.OpenFile(p.log, os.O_CREATE|os.O_APPEND|os.O_WRONLY, 0o600)
 	if err != nil {
@@ -46,7 +46,7 @@ func startProcess(dir, program string, args ...string) (*process, error) {
 	}
 	defer log.Close()
 	p.cmd.Dir, p.cmd.Stdout, p.cmd.Stderr = dir, log, log
-	if p.ended, err = child.Start(p.cmd); err != nil {
+	if p.ended, err = program.Start(p.cmd); err != nil {
 		return nil, err
 	}
 	return p, nil

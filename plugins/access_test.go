@@ -23,7 +23,7 @@ import (
 	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // rightsTimeout bounds what a plugin does in the background, as writing events.
@@ -79,7 +79,7 @@ func configurationOf(t *testing.T, plugin string) string {
 	case "InitialResources":
 		return "apiVersion: gatehouse.dev/v1alpha1\nkind: InitialResourcesConfiguration\naddress: http://127.0.0.1:1"
 	case "ImagePolicyWebhook":
-		return "imagePolicy: {kubeConfigFile: " + imagebackend.Start(t, http.NotFoundHandler()).Kubeconfig + "}"
+		return "imagePolicy: {kubeConfigFile: " + backends.StartImages(t, http.NotFoundHandler()).Kubeconfig + "}"
 	}
 	return ""
 }

@@ -18,7 +18,7 @@ import (
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // Webhooks are skipped, asked as for a dry run, or taken to be down.
@@ -101,7 +101,7 @@ webhooks:
   sideEffects: None
   failurePolicy: Ignore
 `
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	config := filepath.Join(t.TempDir(), "admission.yaml")
 	if err := os.WriteFile(config, []byte("apiVersion: apiserver.config.k8s.io/v1\nkind: AdmissionConfiguration\n"+
 		"plugins:\n- name: ImagePolicyWebhook\n  configuration: {imagePolicy: {kubeConfigFile: "+backend.Kubeconfig+

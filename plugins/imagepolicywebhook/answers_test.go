@@ -15,12 +15,12 @@ import (
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // The cases are upstream's TestWebhookCache and more.
 func TestAnswersAreRemembered(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	subject := built(t, backend, "  allowTTL: 60\n  denyTTL: 10")
 	clock := clocktesting.NewFakePassiveClock(time.Now())
 	subject.Built.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered, clock)
@@ -38,7 +38,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 		}
 	}
 	is(pod("a"), "", 1)
-	backend.Set(imagebackend.Deny("no"))
+	backend.Set(backends.DenyImages("no"))
 	is(pod("a"), "", 0)
 	other := pod("a")
 	other.Name, other.Labels = "other", map[string]string{"a": "b"}
@@ -48,7 +48,7 @@ func TestAnswersAreRemembered(t *testing.T) {
 	is(pod("a"), "", 0)
 	clock.SetTime(clock.Now().Add(2 * time.Second))
 	is(pod("a"), denied, 1)
-	backend.Set(imagebackend.Allow)
+	backend.Set(backends.AllowImages)
 	clock.SetTime(clock.Now().Add(9 * time.Second))
 	is(pod("a"), denied, 0)
 	clock.SetTime(clock.Now().Add(2 * time.Second))
@@ -75,21 +75,21 @@ func TestAnswersAreRemembered(t *testing.T) {
 			`pods "p" is forbidden: error contacting webhook backend: 0-length response with status code: 200 and `+
 				`content type: application/json`, 1)
 	}
-	backend.Set(imagebackend.Allow)
+	backend.Set(backends.AllowImages)
 	is(pod("c"), "", 1)
 }
 
 func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	subject := built(t, backend, "  allowTTL: -1\n  denyTTL: -1")
 	// At the very same time an answer with no time to live would still be good.
 	subject.Built.(*imagePolicyWebhook).answers = cache.NewLRUExpireCacheWithClock(remembered,
 		clocktesting.NewFakePassiveClock(time.Now()))
 	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
-	backend.Set(imagebackend.Deny("no"))
+	backend.Set(backends.DenyImages("no"))
 	subject.Validate(t, plugintest.Create(pod("a"))).Refused(t, 403,
 		`pods "p" is forbidden: image policy webhook backend denied one or more images: no`)
-	backend.Set(imagebackend.Allow)
+	backend.Set(backends.AllowImages)
 	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
 	if calls := len(backend.Calls()); calls != 3 {
 		t.Errorf("%d calls, want 3", calls)
@@ -98,10 +98,10 @@ func TestAnswersAreNotRememberedWhereSwitchedOff(t *testing.T) {
 
 // The cases are upstream's TestReturnedAnnotationAdd.
 func TestAuditAnnotations(t *testing.T) {
-	backend := imagebackend.Start(t, nil)
+	backend := backends.StartImages(t, nil)
 	subject := built(t, backend, "")
 	for image, allowed := range map[string]bool{"good": true, "bad": false} {
-		backend.Set(imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+		backend.Set(backends.AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) {
 			review.Status.Allowed = allowed
 			review.Status.AuditAnnotations = map[string]string{"foo-test": "true", "bar-test": "false"}
 		}))
@@ -115,7 +115,7 @@ func TestAuditAnnotations(t *testing.T) {
 		}
 	}
 	// One that the audit log doesn't take has no bearing on the verdict.
-	backend.Set(imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+	backend.Set(backends.AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) {
 		review.Status.Allowed = true
 		review.Status.AuditAnnotations = map[string]string{"a/b": "", "": "", strings.Repeat("x", 1000): "", "good": ""}
 	}))
@@ -128,7 +128,7 @@ func TestAuditAnnotations(t *testing.T) {
 // Where webhooks are skipped the backend isn't called, and observers are told what it would be
 // asked; where they are down defaultAllow decides.
 func TestNotCalled(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	configuration := "imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: " + backend.Kubeconfig + "\n"
 	for name, test := range map[string]struct {
 		calls            plugin.WebhookCalls

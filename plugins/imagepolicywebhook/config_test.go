@@ -13,13 +13,13 @@ import (
 	"k8s.io/apiserver/pkg/util/webhook"
 
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // The ranges are those of upstream's TestConfigNormalization,
 // plugin/pkg/admission/imagepolicy/config_test.go.
 func TestConfiguration(t *testing.T) {
-	kubeconfig := imagebackend.Start(t, imagebackend.Allow).Kubeconfig
+	kubeconfig := backends.StartImages(t, backends.AllowImages).Kubeconfig
 	type want struct {
 		allow, deny, backoff time.Duration
 		open                 bool
@@ -61,7 +61,7 @@ func TestConfiguration(t *testing.T) {
 }
 
 func TestBadConfigurationIsRefused(t *testing.T) {
-	kubeconfig := imagebackend.Start(t, imagebackend.Allow).Kubeconfig
+	kubeconfig := backends.StartImages(t, backends.AllowImages).Kubeconfig
 	section := "imagePolicy:\n  kubeConfigFile: " + kubeconfig + "\n  "
 	const (
 		ttl     = "must be 1 to 1800 seconds, -1 for none, or 0 for the default of "
@@ -122,7 +122,7 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 // plugin/pkg/admission/imagepolicy/admission_test.go, and more. One with a single cluster and no
 // context, as seed 002 has it, upstream refuses; here it is read.
 func TestKubeconfig(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	dir := filepath.Dir(backend.Kubeconfig)
 	// is not what the backend may come from
 	t.Setenv("KUBERNETES_MASTER", "https://elsewhere.example")

@@ -20,7 +20,7 @@ import (
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // pod has containers of these images.
@@ -65,7 +65,7 @@ func withEphemeral(image string) func(*corev1.Pod) {
 }
 
 // built is the plugin with a backend, configured with more than its kubeconfig. Retries don't wait.
-func built(t testing.TB, backend *imagebackend.Backend, more string) *plugintest.Plugin {
+func built(t testing.TB, backend *backends.Images, more string) *plugintest.Plugin {
 	return plugintest.New(t, Descriptor,
 		"imagePolicy:\n  retryBackoff: -1\n  kubeConfigFile: "+backend.Kubeconfig+"\n"+more)
 }
@@ -126,7 +126,7 @@ func TestQuestion(t *testing.T) {
 			""},
 	} {
 		t.Run(name, func(t *testing.T) {
-			backend := imagebackend.Start(t, imagebackend.Deny("no"))
+			backend := backends.StartImages(t, backends.DenyImages("no"))
 			subject := built(t, backend, "")
 			if test.want == "" {
 				subject.Validate(t, test.request).Admitted(t)
@@ -144,7 +144,7 @@ func TestQuestion(t *testing.T) {
 			}
 		})
 	}
-	built(t, imagebackend.Start(t, imagebackend.Allow), "").Validate(t,
+	built(t, backends.StartImages(t, backends.AllowImages), "").Validate(t,
 		plugintest.Create(&corev1.ConfigMap{}).On("pods", "")).
 		Refused(t, 400, "ImagePolicyWebhook: the object of a request for pods is a *v1.ConfigMap")
 }
@@ -213,7 +213,7 @@ func TestAnswers(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for _, open := range []bool{false, true} {
-				backend := imagebackend.Start(t, test.handler)
+				backend := backends.StartImages(t, test.handler)
 				subject := built(t, backend, fmt.Sprintf("  defaultAllow: %t", open))
 				result := subject.Validate(t, plugintest.Create(pod("a")))
 				annotations := ""
@@ -239,13 +239,13 @@ func TestAnswers(t *testing.T) {
 
 // A backend that fails at first is asked again, and its answer holds.
 func TestRetrySucceeds(t *testing.T) {
-	backend := imagebackend.Start(t, nil)
+	backend := backends.StartImages(t, nil)
 	backend.Set(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		if len(backend.Calls()) < 3 {
 			w.WriteHeader(500)
 			return
 		}
-		imagebackend.Allow.ServeHTTP(w, r)
+		backends.AllowImages.ServeHTTP(w, r)
 	}))
 	subject := built(t, backend, "")
 	subject.Validate(t, plugintest.Create(pod("a"))).Admitted(t)
@@ -256,7 +256,7 @@ func TestRetrySucceeds(t *testing.T) {
 
 // Who isn't the backend isn't believed, and the backend knows who asks: upstream's TestTLSConfig.
 func TestTLS(t *testing.T) {
-	backend, other := imagebackend.Start(t, imagebackend.Allow), imagebackend.Start(t, imagebackend.Allow)
+	backend, other := backends.StartImages(t, backends.AllowImages), backends.StartImages(t, backends.AllowImages)
 	dir, others := filepath.Dir(backend.Kubeconfig), filepath.Dir(other.Kubeconfig)
 	const user = "client-certificate: client.crt, client-key: client.key"
 	for name, test := range map[string]struct{ cluster, user, want string }{
@@ -287,7 +287,7 @@ func TestTLS(t *testing.T) {
 }
 
 func TestBackendIsDown(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Allow)
+	backend := backends.StartImages(t, backends.AllowImages)
 	closed, open := built(t, backend, ""), built(t, backend, "  defaultAllow: true")
 	backend.Close()
 	result := closed.Validate(t, plugintest.Create(pod("a")))
@@ -305,7 +305,7 @@ func TestBackendIsDown(t *testing.T) {
 func TestBackendIsSlow(t *testing.T) {
 	called, done := make(chan struct{}, 1), make(chan struct{})
 	defer close(done)
-	backend := imagebackend.Start(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
+	backend := backends.StartImages(t, http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
 		called <- struct{}{}
 		<-done
 	}))
@@ -368,7 +368,7 @@ func FuzzQuestion(f *testing.F) {
 func valid(text string) string { return string([]rune(text)) }
 
 func BenchmarkRemembered(b *testing.B) {
-	subject := built(b, imagebackend.Start(b, imagebackend.Allow), "")
+	subject := built(b, backends.StartImages(b, backends.AllowImages), "")
 	validate := subject.Built.(plugin.Validator)
 	a := attributes(with(pod("registry.example/web:1", "registry.example/sidecar:1"),
 		annotated("x.image-policy.k8s.io/y", "z")))
@@ -381,7 +381,7 @@ func BenchmarkRemembered(b *testing.B) {
 }
 
 func BenchmarkOther(b *testing.B) {
-	subject := built(b, imagebackend.Start(b, imagebackend.Allow), "")
+	subject := built(b, backends.StartImages(b, backends.AllowImages), "")
 	validate := subject.Built.(plugin.Validator)
 	a := admission.NewAttributesRecord(pod("a"), pod("a"), corev1.SchemeGroupVersion.WithKind("Pod"), "ns", "p",
 		corev1.SchemeGroupVersion.WithResource("pods"), "status", admission.Update, nil, false, nil)

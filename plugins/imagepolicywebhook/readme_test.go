@@ -9,7 +9,7 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 )
 
 // The manual's configuration and kubeconfig are good as they stand there, in the places that they
@@ -19,7 +19,7 @@ func TestManual(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir := filepath.Dir(imagebackend.Start(t, imagebackend.Allow).Kubeconfig)
+	dir := filepath.Dir(backends.StartImages(t, backends.AllowImages).Kubeconfig)
 	block := func(marker, file string) string {
 		_, rest, _ := strings.Cut(string(manual), "```"+marker)
 		content, _, found := strings.Cut(rest, "```")

@@ -11,7 +11,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/prometheustest"
+	"gatehouse.dev/test/backends"
 )
 
 const (
@@ -21,7 +21,7 @@ const (
 
 // What a real Prometheus makes of the queries.
 func TestPrometheus(t *testing.T) {
-	seen := []prometheustest.Container{
+	seen := []backends.Container{
 		// Runs now; with 100Mi, and one twentieth of the time with 300Mi.
 		{Namespace: "ns", Pod: "a", Name: "c", Image: "docker.io/library/steady:1", From: 3 * day,
 			CPU: []float64{0.25}, Memory: append(slices.Repeat([]float64{100 * mi}, 19), 300*mi)},
@@ -72,11 +72,11 @@ func TestPrometheus(t *testing.T) {
 	}
 	for i := range 11 {
 		// Eleven that use 0.1, 0.2, … 1.1.
-		seen = append(seen, prometheustest.Container{Namespace: "ns", Pod: fmt.Sprint(i), Name: "c",
+		seen = append(seen, backends.Container{Namespace: "ns", Pod: fmt.Sprint(i), Name: "c",
 			Image: "docker.io/library/many:1", From: 8 * time.Hour,
 			CPU: []float64{0.1 * float64(i+1)}, Memory: []float64{float64(i+1) * 10 * mi}})
 	}
-	address := prometheustest.Start(t, seen...)
+	address := backends.StartPrometheus(t, seen...)
 	for name, test := range map[string]struct{ image, more, want string }{
 		"most of the time":  {"steady:1", "percentile: 90", "cpu=250m, memory=100Mi"},
 		"the peak":          {"steady:1", "percentile: 100", "cpu=250m, memory=300Mi"},

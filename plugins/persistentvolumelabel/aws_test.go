@@ -15,13 +15,13 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/volumelabel/cloudtest"
+	"gatehouse.dev/test/backends"
 )
 
 const head = "apiVersion: gatehouse.dev/v1alpha1\nkind: PersistentVolumeLabelConfiguration\n"
 
 // awsConfig is the configuration for a cloud, more of it first.
-func awsConfig(c *cloudtest.Cloud, more string) string {
+func awsConfig(c *backends.Cloud, more string) string {
 	return fmt.Sprintf("%s%s\naws: {region: us-east-1, endpoint: %s, certificateAuthorityFile: %s, credentialsFile: "+
 		"%s}", head, more, c.URL, c.AuthorityFile, c.CredentialsFile)
 }
@@ -34,10 +34,10 @@ func body(text string) http.HandlerFunc {
 	return func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, text) }
 }
 
-var throttled = cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
+var throttled = backends.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded.")
 
 func TestEBS(t *testing.T) {
-	cloud := cloudtest.EC2(t, map[string]string{
+	cloud := backends.EC2(t, map[string]string{
 		"vol-1": "us-east-1a", "vol-local": "us-west-2-lax-1a", "vol-wave": "us-east-1-wl1-bos-wlz-1",
 		"vol-gov": "us-gov-west-1b", "vol-nowhere": "", "vol-odd": "here or\nthere",
 		"vol-a+b&c=d é": "eu-west-3c",
@@ -79,7 +79,7 @@ func TestEBS(t *testing.T) {
 }
 
 func TestWhatEC2Answers(t *testing.T) {
-	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
+	cloud := backends.EC2(t, map[string]string{"vol-1": "us-east-1a"})
 	p := plugintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s")).Built.(*persistentVolumeLabel).aws.(*aws)
 	p.backoff.Duration = time.Millisecond
 	const item = "<item><volumeId>vol-1</volumeId><availabilityZone>us-east-1b</availabilityZone></item>"
@@ -87,26 +87,26 @@ func TestWhatEC2Answers(t *testing.T) {
 		answers []http.HandlerFunc
 		want    string // the zone, or why there is none
 	}{
-		"one page":         {[]http.HandlerFunc{cloudtest.EC2Page("", item)}, "us-east-1b"},
-		"throttled twice":  {cloudtest.Repeat(2, throttled), "us-east-1a"},
-		"throttled, a 400": {[]http.HandlerFunc{cloudtest.EC2Error(400, "Throttling", "Rate exceeded")}, "us-east-1a"},
-		"throttled, later": {[]http.HandlerFunc{cloudtest.EC2Page("3", item), throttled}, "us-east-1b"},
-		"a server error": {[]http.HandlerFunc{cloudtest.EC2Error(500, "InternalError",
+		"one page":         {[]http.HandlerFunc{backends.EC2Page("", item)}, "us-east-1b"},
+		"throttled twice":  {backends.Repeat(2, throttled), "us-east-1a"},
+		"throttled, a 400": {[]http.HandlerFunc{backends.EC2Error(400, "Throttling", "Rate exceeded")}, "us-east-1a"},
+		"throttled, later": {[]http.HandlerFunc{backends.EC2Page("3", item), throttled}, "us-east-1b"},
+		"a server error": {[]http.HandlerFunc{backends.EC2Error(500, "InternalError",
 			"An internal error has occurred")}, "us-east-1a"},
 		"a gateway error": {[]http.HandlerFunc{status(502)}, "us-east-1a"},
-		"a broken answer": {[]http.HandlerFunc{cloudtest.Reset}, "us-east-1a"},
+		"a broken answer": {[]http.HandlerFunc{backends.Reset}, "us-east-1a"},
 
-		"throttled for ever": {cloudtest.Repeat(5, throttled), "RequestLimitExceeded: Request limit exceeded."},
-		"no volume":          {[]http.HandlerFunc{cloudtest.EC2Page("", "")}, "no volumes found"},
-		"another volume": {[]http.HandlerFunc{cloudtest.EC2Page("", strings.ReplaceAll(item, "vol-1", "vol-2"))},
+		"throttled for ever": {backends.Repeat(5, throttled), "RequestLimitExceeded: Request limit exceeded."},
+		"no volume":          {[]http.HandlerFunc{backends.EC2Page("", "")}, "no volumes found"},
+		"another volume": {[]http.HandlerFunc{backends.EC2Page("", strings.ReplaceAll(item, "vol-1", "vol-2"))},
 			"no volumes found"},
-		"two volumes": {[]http.HandlerFunc{cloudtest.EC2Page("", item+item)}, "multiple volumes found"},
-		"endless pages": {cloudtest.Repeat(100, cloudtest.EC2Page("again", "")),
+		"two volumes": {[]http.HandlerFunc{backends.EC2Page("", item+item)}, "multiple volumes found"},
+		"endless pages": {backends.Repeat(100, backends.EC2Page("again", "")),
 			"EC2 answers with more than 100 pages"},
-		"an error, no retry": {[]http.HandlerFunc{cloudtest.EC2Error(403, "UnauthorizedOperation",
+		"an error, no retry": {[]http.HandlerFunc{backends.EC2Error(403, "UnauthorizedOperation",
 			"You are not authorized to perform this operation.")},
 			"UnauthorizedOperation: You are not authorized to perform this operation."},
-		"a long error": {[]http.HandlerFunc{cloudtest.EC2Error(403, "Long", strings.Repeat("é\n", 500))},
+		"a long error": {[]http.HandlerFunc{backends.EC2Error(403, "Long", strings.Repeat("é\n", 500))},
 			"Long: " + strings.Repeat("é ", 197) + "…"},
 		"not XML": {[]http.HandlerFunc{body("fine")}, "answers not as EC2 does: EOF"},
 		"other XML": {[]http.HandlerFunc{body("<html/>")},
@@ -133,12 +133,12 @@ func TestWhatEC2Answers(t *testing.T) {
 
 // Who gives up doesn't wait for the cloud.
 func TestNoAnswer(t *testing.T) {
-	cloud := cloudtest.EC2(t, nil)
+	cloud := backends.EC2(t, nil)
 	p := plugintest.New(t, Descriptor, awsConfig(cloud, "")).Built.(*persistentVolumeLabel)
 	ctx, cancel := context.WithCancel(t.Context())
 	cloud.Next(func(w http.ResponseWriter, r *http.Request) {
 		cancel()
-		cloudtest.Hang(w, r)
+		backends.Hang(w, r)
 	})
 	_, err := p.find(ctx, nil, onEBS("vol-1", ""))
 	if want := `error querying AWS EBS volume vol-1: Post "` + cloud.URL + `/": context canceled`; err == nil ||
@@ -149,7 +149,7 @@ func TestNoAnswer(t *testing.T) {
 
 // One that isn't who it should be is not asked twice.
 func TestForeignCertificate(t *testing.T) {
-	cloud := cloudtest.EC2(t, nil)
+	cloud := backends.EC2(t, nil)
 	foreign := strings.ReplaceAll(awsConfig(cloud, ""), "certificateAuthorityFile: "+cloud.AuthorityFile+", ", "")
 	result := plugintest.New(t, Descriptor, foreign).Admit(t, plugintest.Create(onEBS("vol-1", "")))
 	if result.Code() != 403 || !strings.Contains(result.Message(), "x509: certificate signed by unknown authority") ||
@@ -160,7 +160,7 @@ func TestForeignCertificate(t *testing.T) {
 
 // Credentials can be replaced while the server runs, and nothing of them is ever told.
 func TestAWSCredentials(t *testing.T) {
-	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
+	cloud := backends.EC2(t, map[string]string{"vol-1": "us-east-1a"})
 	p := plugintest.New(t, Descriptor, awsConfig(cloud, "cacheTTL: 0s"))
 	refused := func(want string) {
 		t.Helper()
@@ -168,7 +168,7 @@ func TestAWSCredentials(t *testing.T) {
 		if result.Code() != 403 || !strings.Contains(result.Message(), want) {
 			t.Errorf("got  %v\nwant %s", result.Err, want)
 		}
-		for _, secret := range []string{cloudtest.SecretAccessKey, cloudtest.SessionToken, "WRONGSECRET"} {
+		for _, secret := range []string{backends.SecretAccessKey, backends.SessionToken, "WRONGSECRET"} {
 			if strings.Contains(result.Message(), secret) {
 				t.Errorf("tells a secret: %v", result.Err)
 			}
@@ -184,15 +184,15 @@ func TestAWSCredentials(t *testing.T) {
 		}
 	}
 	p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Admitted(t)
-	replace(cloudtest.EC2Credentials("WRONGSECRET"), 0o600)
+	replace(backends.EC2Credentials("WRONGSECRET"), 0o600)
 	refused("vol-1: SignatureDoesNotMatch: The request signature we calculated does not match the signature you " +
 		"provided. The Canonical String for this request should have been")
 	replace([]byte("[other]\naws_access_key_id = AKID"), 0o600)
 	refused("vol-1: the credentials for AWS: " + cloud.CredentialsFile + ": has no profile [default]")
-	replace(cloudtest.EC2Credentials(cloudtest.SecretAccessKey), 0o640)
+	replace(backends.EC2Credentials(backends.SecretAccessKey), 0o640)
 	refused(cloud.CredentialsFile +
 		" has mode 0640: it holds secrets, so nobody but its owner may have access (chmod 600)")
-	replace(cloudtest.EC2Credentials(cloudtest.SecretAccessKey), 0o600)
+	replace(backends.EC2Credentials(backends.SecretAccessKey), 0o600)
 	p.Admit(t, plugintest.Create(onEBS("vol-1", ""))).Admitted(t)
 	if err := os.Remove(cloud.CredentialsFile); err != nil {
 		t.Fatal(err)
@@ -246,7 +246,7 @@ func TestParseAWSCredentials(t *testing.T) {
 
 // The cloud is asked once about a volume, also when the plugin runs again on what it has labelled.
 func TestAnswersAreRemembered(t *testing.T) {
-	cloud := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a"})
+	cloud := backends.EC2(t, map[string]string{"vol-1": "us-east-1a"})
 	p := plugintest.New(t, Descriptor, awsConfig(cloud, ""))
 	var labelled *corev1.PersistentVolume
 	for range 3 {

@@ -12,11 +12,11 @@ import (
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/test/volumelabel/cloudtest"
+	"gatehouse.dev/test/backends"
 )
 
 func TestDefaults(t *testing.T) {
-	ec2, google := cloudtest.EC2(t, nil), cloudtest.GCE(t)
+	ec2, google := backends.EC2(t, nil), backends.GCE(t)
 	c, err := load(strings.NewReader(head + "aws: {region: cn-north-1, credentialsFile: " + ec2.CredentialsFile +
 		"}\ngce: {project: 'example.com:p-1', region: us-east1, credentialsFile: " + google.CredentialsFile + "}"))
 	if err != nil {
@@ -36,7 +36,7 @@ func TestDefaults(t *testing.T) {
 }
 
 func TestWrongConfiguration(t *testing.T) {
-	ec2, google := cloudtest.EC2(t, nil), cloudtest.GCE(t)
+	ec2, google := backends.EC2(t, nil), backends.GCE(t)
 	open := filepath.Join(t.TempDir(), "open")
 	if err := os.WriteFile(open, nil, 0o644); err != nil {
 		t.Fatal(err)
@@ -145,7 +145,7 @@ func TestManual(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := t.TempDir()
-	ec2, google := cloudtest.EC2(t, nil), cloudtest.GCE(t)
+	ec2, google := backends.EC2(t, nil), backends.GCE(t)
 	for name, from := range map[string]string{"aws-credentials": ec2.CredentialsFile,
 		"gce-key.json": google.CredentialsFile} {
 		if err := os.Symlink(from, filepath.Join(dir, name)); err != nil {

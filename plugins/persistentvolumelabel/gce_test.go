@@ -15,16 +15,16 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/test/volumelabel/cloudtest"
+	"gatehouse.dev/test/backends"
 )
 
 // gceConfig is the configuration for a cloud, with credentials as the last of its fields say.
-func gceConfig(c *cloudtest.Cloud, more, credentials string) string {
+func gceConfig(c *backends.Cloud, more, credentials string) string {
 	return fmt.Sprintf("%s%s\ngce: {project: %s, region: us-central1, endpoint: %s/compute/v1, "+
-		"certificateAuthorityFile: %s, %s}", head, more, cloudtest.Project, c.URL, c.AuthorityFile, credentials)
+		"certificateAuthorityFile: %s, %s}", head, more, backends.Project, c.URL, c.AuthorityFile, credentials)
 }
 
-var disks = []cloudtest.Disk{
+var disks = []backends.Disk{
 	{Name: "zonal", Zone: "us-central1-b"},
 	{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}},
 	{Name: "twice", Zone: "us-central1-a"},
@@ -40,10 +40,10 @@ var disks = []cloudtest.Disk{
 // staging/src/k8s.io/legacy-cloud-providers/gce/gce_disks.go. What is other here: one aggregated
 // list stands for a request in each zone.
 func TestPD(t *testing.T) {
-	cloud := cloudtest.GCE(t, disks...)
+	cloud := backends.GCE(t, disks...)
 	for credentials, field := range map[string]string{
 		"a service account":       "credentialsFile: " + cloud.CredentialsFile,
-		"a machine's own account": "metadataServer: " + cloudtest.MetadataServer(t),
+		"a machine's own account": "metadataServer: " + backends.MetadataServer(t),
 	} {
 		t.Run("with "+credentials, func(t *testing.T) {
 			p := plugintest.New(t, Descriptor, gceConfig(cloud, "", field))
@@ -112,7 +112,7 @@ func TestPD(t *testing.T) {
 }
 
 func TestWhatComputeAnswers(t *testing.T) {
-	cloud := cloudtest.GCE(t, disks...)
+	cloud := backends.GCE(t, disks...)
 	p := plugintest.New(t, Descriptor,
 		gceConfig(cloud, "cacheTTL: 0s", "credentialsFile: "+cloud.CredentialsFile)).Built.(*persistentVolumeLabel)
 	p.gce.(*gce).backoff.Duration = time.Millisecond
@@ -120,20 +120,20 @@ func TestWhatComputeAnswers(t *testing.T) {
 		t.Fatal(err)
 	}
 	list := func(text string) []http.HandlerFunc { return []http.HandlerFunc{body(text)} }
-	limit := cloudtest.GCEError(403, "rateLimitExceeded", "Rate Limit Exceeded")
+	limit := backends.GCEError(403, "rateLimitExceeded", "Rate Limit Exceeded")
 	for name, test := range map[string]struct {
 		answers []http.HandlerFunc
 		want    string // the zones, or why there are none
 	}{
-		"throttled twice": {cloudtest.Repeat(2, limit), "us-central1-b"},
-		"throttled for the user": {[]http.HandlerFunc{cloudtest.GCEError(403, "userRateLimitExceeded",
+		"throttled twice": {backends.Repeat(2, limit), "us-central1-b"},
+		"throttled for the user": {[]http.HandlerFunc{backends.GCEError(403, "userRateLimitExceeded",
 			"User Rate Limit Exceeded")}, "us-central1-b"},
-		"throttled with a 429": {[]http.HandlerFunc{cloudtest.GCEError(429, "rateLimitExceeded", "Slow down")},
+		"throttled with a 429": {[]http.HandlerFunc{backends.GCEError(429, "rateLimitExceeded", "Slow down")},
 			"us-central1-b"},
-		"a server error": {[]http.HandlerFunc{cloudtest.GCEError(503, "backendError", "Backend Error")},
+		"a server error": {[]http.HandlerFunc{backends.GCEError(503, "backendError", "Backend Error")},
 			"us-central1-b"},
 		"a proxy's error": {[]http.HandlerFunc{status(504)}, "us-central1-b"},
-		"a broken answer": {[]http.HandlerFunc{cloudtest.Reset}, "us-central1-b"},
+		"a broken answer": {[]http.HandlerFunc{backends.Reset}, "us-central1-b"},
 		"regional first, broken": {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", "region": ` +
 			`"x/us-central1"}]}}}`), `PD is regional but does not have any replicaZones specified: "zonal"`},
 		"a zone that is none": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
@@ -151,16 +151,16 @@ func TestWhatComputeAnswers(t *testing.T) {
 			`us-central1-a`},
 		"unreachable elsewhere": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
 			`"us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-east1-b", "?"]}`), "us-central1-a"},
-		"endless pages": {cloudtest.Repeat(100, body(`{"nextPageToken": "again"}`)),
+		"endless pages": {backends.Repeat(100, body(`{"nextPageToken": "again"}`)),
 			"GCE answers with more than 100 pages"},
-		"no such project": {[]http.HandlerFunc{cloudtest.GCEError(404, "notFound",
+		"no such project": {[]http.HandlerFunc{backends.GCEError(404, "notFound",
 			"The resource was not found")}, "GCE has no project example-project"},
-		"no right": {[]http.HandlerFunc{cloudtest.GCEError(403, "forbidden",
+		"no right": {[]http.HandlerFunc{backends.GCEError(403, "forbidden",
 			"Required 'compute.disks.list' permission\nfor 'projects/x'")},
 			"googleapi: Error 403: Required 'compute.disks.list' permission for 'projects/x', forbidden"},
-		"a token that has expired": {[]http.HandlerFunc{cloudtest.GCEError(401, "authError", "Invalid Credentials")},
+		"a token that has expired": {[]http.HandlerFunc{backends.GCEError(401, "authError", "Invalid Credentials")},
 			"googleapi: Error 401: Invalid Credentials, authError"},
-		"an error without reason": {[]http.HandlerFunc{cloudtest.JSON(400,
+		"an error without reason": {[]http.HandlerFunc{backends.JSON(400,
 			map[string]any{"error": map[string]string{"message": "Bad."}})}, "googleapi: Error 400: Bad."},
 		"not JSON": {list("fine"),
 			"answers not as Compute Engine does: invalid character 'i' in literal false (expecting 'a')"},
@@ -184,7 +184,7 @@ func TestWhatComputeAnswers(t *testing.T) {
 }
 
 func TestTokens(t *testing.T) {
-	cloud := cloudtest.GCE(t, disks...)
+	cloud := backends.GCE(t, disks...)
 	fileField := "credentialsFile: " + cloud.CredentialsFile
 	build := func() provider {
 		g := plugintest.New(t, Descriptor, gceConfig(cloud, "cacheTTL: 0s", fileField)).Built.(*persistentVolumeLabel).gce.(*gce)
@@ -196,18 +196,18 @@ func TestTokens(t *testing.T) {
 		answers []http.HandlerFunc
 		want    string
 	}{
-		"throttled": {cloudtest.Repeat(2,
-			cloudtest.JSON(429, map[string]string{"error": "rate_limit_exceeded"})), ""},
-		"a server error": {cloudtest.Repeat(1, status(500)), ""},
-		"refused": {cloudtest.Repeat(1, cloudtest.JSON(400,
+		"throttled": {backends.Repeat(2,
+			backends.JSON(429, map[string]string{"error": "rate_limit_exceeded"})), ""},
+		"a server error": {backends.Repeat(1, status(500)), ""},
+		"refused": {backends.Repeat(1, backends.JSON(400,
 			map[string]string{"error": "invalid_grant", "error_description": "Account not found"})), got +
 			"status 400: invalid_grant: Account not found"},
-		"a proxy's": {cloudtest.Repeat(1, status(403)), got + "status 403"},
-		"no token":  {cloudtest.Repeat(1, body("{}")), got + "the answer has none"},
-		"no JSON":   {cloudtest.Repeat(1, body("fine")), got + "the answer has none"},
-		"an expired token": {cloudtest.Repeat(1,
-			cloudtest.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + "the answer has none"},
-		"a token of lines": {cloudtest.Repeat(1, cloudtest.JSON(200,
+		"a proxy's": {backends.Repeat(1, status(403)), got + "status 403"},
+		"no token":  {backends.Repeat(1, body("{}")), got + "the answer has none"},
+		"no JSON":   {backends.Repeat(1, body("fine")), got + "the answer has none"},
+		"an expired token": {backends.Repeat(1,
+			backends.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + "the answer has none"},
+		"a token of lines": {backends.Repeat(1, backends.JSON(200,
 			map[string]any{"access_token": "t\nHost: x", "expires_in": 60})), got + "the answer has none"},
 	} {
 		t.Run(name, func(t *testing.T) {
@@ -232,7 +232,7 @@ func TestTokens(t *testing.T) {
 	})
 	t.Run("a key that was replaced", func(t *testing.T) {
 		p := build()
-		content, err := os.ReadFile(cloudtest.GCE(t).CredentialsFile) // another one's
+		content, err := os.ReadFile(backends.GCE(t).CredentialsFile) // another one's
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -270,7 +270,7 @@ func TestTokenForCenturies(t *testing.T) {
 
 // Two requests that need a token: the one that gives up leaves the other its chance.
 func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
-	cloud := cloudtest.GCE(t, disks...)
+	cloud := backends.GCE(t, disks...)
 	p := plugintest.New(t, Descriptor,
 		gceConfig(cloud, "", "credentialsFile: "+cloud.CredentialsFile)).Built.(*persistentVolumeLabel)
 	impatient, giveUp := context.WithCancel(t.Context())
@@ -282,7 +282,7 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 			}
 		})
 		giveUp()
-		cloudtest.Hang(w, r)
+		backends.Hang(w, r)
 	})
 	if _, err := p.find(impatient, nil, onPD("zonal", "")); err == nil ||
 		err.Error() != `error querying GCE PD volume zonal: getting a token for GCE: Post "`+cloud.URL+
@@ -299,7 +299,7 @@ func TestWhoWaitsForATokenHasItsOwnTime(t *testing.T) {
 }
 
 func TestServiceAccountKeys(t *testing.T) {
-	valid, err := os.ReadFile(cloudtest.GCE(t).CredentialsFile)
+	valid, err := os.ReadFile(backends.GCE(t).CredentialsFile)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -328,7 +328,7 @@ func TestServiceAccountKeys(t *testing.T) {
 }
 
 func TestMetadataServer(t *testing.T) {
-	cloud := cloudtest.GCE(t, disks...)
+	cloud := backends.GCE(t, disks...)
 	for name, test := range map[string]struct {
 		answer http.HandlerFunc
 		want   string

@@ -1,7 +1,20 @@
 //go:build linux
 
-// Package chartrun installs the Helm chart in deploy/chart on a running server and runs what it
-// consists of, as a cluster does: see [Run]. Package node does what controllers and a node do.
+// Package chartrun installs the Helm chart in deploy/chart on a running server and runs its pods as a
+// cluster does, so that an installation runs as its objects say and not as a test would have it: see
+// [Run].
+//
+//   - [Isolated] gives a test a network and mounts of its own, by running it again in a process
+//     that has them. Addresses of 10.0.0.0/8 are those of its Services and pods.
+//   - [Node.Run] runs a pod's container as its spec says. The API server has the spec, with all that
+//     admission put into it: the user, the read-only root with nothing in it but the program and the
+//     volumes, no capabilities, the environment and the token of its service account.
+//   - [Node.Publish] and [Node.Serve] are the endpoints controller and the proxy: the Service's
+//     EndpointSlice has the pod once its readiness probe says so, and connections to the Service's
+//     cluster IP arrive there.
+//
+// Anything else in a spec fails the test. The package needs Linux and root; without them a test is
+// skipped by its name, see package needs.
 package chartrun
 
 import (
@@ -23,7 +36,6 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/test/charts"
-	"gatehouse.dev/test/node"
 	"gatehouse.dev/test/program"
 	"gatehouse.dev/test/servertest"
 )
@@ -35,8 +47,9 @@ const (
 	programs = "GATEHOUSE_TEST_PROGRAMS"
 )
 
-// Isolated is node.Isolated for a test that calls Run: what takes a network is fetched and built
-// before.
+// Isolated runs a test that calls Run once more, in a process with a network and mounts of its own,
+// and reports whether this is that process. Another process has nothing left to do. It builds and
+// fetches before what takes a network. The process gets the environment besides this one's.
 func Isolated(t *testing.T, environment ...string) bool {
 	t.Helper()
 	if dir := os.Getenv(programs); dir == "" {
@@ -48,7 +61,7 @@ func Isolated(t *testing.T, environment ...string) bool {
 		}
 		environment = append(environment, programs+"="+dir)
 	}
-	return node.Isolated(t, environment...)
+	return runIsolated(t, environment...)
 }
 
 const values = `
@@ -66,7 +79,7 @@ type run struct {
 	*testing.T
 	client  kubernetes.Interface
 	dynamic dynamic.Interface
-	node    *node.Node
+	node    *Node
 }
 
 // Run installs the chart, in a namespace that takes pods of the Pod Security Standard restricted
@@ -75,7 +88,7 @@ type run struct {
 // administrator's. dir is the chart's directory.
 func Run(t *testing.T, config *rest.Config, dir string) {
 	r := &run{T: t, client: kubernetes.NewForConfigOrDie(config), dynamic: dynamic.NewForConfigOrDie(config)}
-	r.node = node.New(t, r.client, strings.TrimPrefix(config.Host, "https://"),
+	r.node = newNode(t, r.client, strings.TrimPrefix(config.Host, "https://"),
 		filepath.Join(os.Getenv(programs), program.Name))
 	objects, hook := r.rendered(dir)
 	r.install(objects, config)

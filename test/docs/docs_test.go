@@ -13,7 +13,6 @@ import (
 	"testing"
 
 	"gatehouse.dev/test/charts"
-	"gatehouse.dev/test/namespaces"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
 )
@@ -27,7 +26,7 @@ func TestDocuments(t *testing.T) {
 		t.Fatal(err)
 	}
 	build(t)
-	possible := namespaces.Possible()
+	possible := program.CanEnterNamespaces()
 	var documents []string
 	for _, pattern := range []string{"README.md", "docs/*.md", "plugins/*/README.md", "examples/*/README.md"} {
 		found, err := filepath.Glob(filepath.Join(root, pattern))
@@ -73,13 +72,13 @@ func TestDocuments(t *testing.T) {
 				}
 			}
 			if possible {
-				if err := namespaces.Enter(); err != nil {
+				if err := program.EnterNamespaces(); err != nil {
 					t.Fatal(err)
 				}
 			}
 			if possible && name == "README.md" {
 				// At the path of the repository the build cache is of use.
-				if err := namespaces.Bind(r.Dir, root); err != nil {
+				if err := program.Bind(r.Dir, root); err != nil {
 					t.Fatal(err)
 				}
 				r.Dir = root

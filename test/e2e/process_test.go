@@ -20,7 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gatehouse.dev/test/child"
+	"gatehouse.dev/test/program"
 )
 
 const (
@@ -44,7 +44,7 @@ func start(cmd *exec.Cmd) (*process, error) {
 	cmd.Stdout, cmd.Stderr = p.stdout, p.stderr
 	cmd.WaitDelay = time.Second
 	var err error
-	if p.exited, err = child.Start(cmd); err != nil {
+	if p.exited, err = program.Start(cmd); err != nil {
 		return nil, err
 	}
 	return p, nil

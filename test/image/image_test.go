@@ -25,12 +25,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/test/child"
 	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/program"
 	"gatehouse.dev/test/servertest"
 )
-
-const program = "gatehouse-webhook"
 
 // An image is what the Dockerfile says of one.
 type image struct {
@@ -76,9 +74,9 @@ func read(t *testing.T, target string) image {
 // build builds the program as hack/release does, and wants it to need nothing else.
 func build(t *testing.T) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), program)
+	file := filepath.Join(t.TempDir(), program.Name)
 	command := exec.CommandContext(t.Context(), "go", "build", "-trimpath", "-tags=grpcnotrace", "-o", file,
-		"../../cmd/"+program)
+		"../../cmd/"+program.Name)
 	command.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if out, err := command.CombinedOutput(); err != nil {
 		t.Fatalf("%v\n%s", err, out)
@@ -106,7 +104,7 @@ func layOut(t *testing.T, i image) string {
 		if strings.HasSuffix(to, "/") {
 			to += filepath.Base(from)
 		}
-		if filepath.Base(from) == program {
+		if filepath.Base(from) == program.Name {
 			from = build(t)
 		}
 		content, err := os.ReadFile(from)
@@ -150,8 +148,8 @@ func TestImage(t *testing.T) {
 	if os.Geteuid() != 0 {
 		needs.Missing(t, "root, who alone can give a process another file system")
 	}
-	i := read(t, program)
-	if i.user == 0 || !slices.Equal(i.entrypoint, []string{"/" + program}) {
+	i := read(t, program.Name)
+	if i.user == 0 || !slices.Equal(i.entrypoint, []string{"/" + program.Name}) {
 		t.Fatalf("it runs %q as user %d", i.entrypoint, i.user)
 	}
 	root := layOut(t, i)
@@ -171,7 +169,7 @@ func TestImage(t *testing.T) {
 	running.Stdout, running.Stderr = &said, &said
 	running.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
 		Credential: &syscall.Credential{Uid: i.user, Gid: i.user}}
-	ended, err := child.Start(running)
+	ended, err := program.Start(running)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -10,12 +10,12 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/servertest"
 )
 
 func TestImagePolicyWebhook(t *testing.T) {
-	backend := imagebackend.Start(t, imagebackend.Answer(func(review *imagepolicyv1alpha1.ImageReview) {
+	backend := backends.StartImages(t, backends.AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) {
 		review.Status.Allowed = true
 		for _, container := range review.Spec.Containers {
 			if strings.Contains(container.Image, "bad") &&

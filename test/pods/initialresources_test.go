@@ -10,13 +10,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/test/prometheustest"
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/servertest"
 )
 
 func TestInitialResources(t *testing.T) {
 	// In another namespace, as long as ten days ago.
-	address := prometheustest.Start(t, prometheustest.Container{
+	address := backends.StartPrometheus(t, backends.Container{
 		Namespace: "elsewhere", Pod: "main-0", Name: "main", Image: "registry.example/main:1",
 		From: 10 * 24 * time.Hour, To: 10*24*time.Hour - 4*time.Hour, CPU: []float64{0.25},
 		Memory: []float64{100 << 20},

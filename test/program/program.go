@@ -1,5 +1,5 @@
-// Package program has programs for tests: gatehouse-webhook as it is built for an image, gatehouse
-// and kubectl.
+// Package program builds the programs that tests run, gatehouse, gatehouse-webhook and kubectl, and
+// starts programs that end with the test, or in a network and mounts of their own.
 package program
 
 import (

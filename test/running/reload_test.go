@@ -17,7 +17,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/internal/wholefile"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -38,7 +38,7 @@ func (f admissionFiles) write(name, content string) {
 }
 
 // point writes the kubeconfig by which the images' backend is reached.
-func (f admissionFiles) point(backend *imagebackend.Backend) {
+func (f admissionFiles) point(backend *backends.Images) {
 	f.t.Helper()
 	kubeconfig, err := clientcmd.LoadFromFile(backend.Kubeconfig)
 	must(f.t, err)
@@ -88,7 +88,7 @@ plugins:
 func TestReloadAdmission(t *testing.T) {
 	files := admissionFiles{t, t.TempDir()}
 	files.configure("one", false)
-	images, others := imagebackend.Start(t, imagebackend.Allow), imagebackend.Start(t, imagebackend.Allow)
+	images, others := backends.StartImages(t, backends.AllowImages), backends.StartImages(t, backends.AllowImages)
 	files.point(images)
 	// --config gives a server its flags, and the command line goes before it.
 	files.write("gatehouse.yaml", fmt.Sprintf("enable-admission-plugins: [PodNodeSelector, ImagePolicyWebhook]\n"+

@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/tools/clientcmd"
 
-	"gatehouse.dev/test/child"
+	"gatehouse.dev/test/program"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -52,7 +52,7 @@ func startCommand(t *testing.T, stdin io.Reader, args ...string) *running {
 	r.Stdin, r.Stdout, r.Stderr = stdin, in, r.stderr
 	r.Dir = t.TempDir()
 	r.WaitDelay = time.Second
-	r.ended, err = child.Start(r.Cmd)
+	r.ended, err = program.Start(r.Cmd)
 	must(t, err)
 	must(t, in.Close())
 	t.Cleanup(func() {

@@ -13,8 +13,8 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/needs"
-	"gatehouse.dev/test/prometheustest"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -198,7 +198,7 @@ func TestInPrometheus(t *testing.T) {
 		t.Fatal(err)
 	}
 	address := strings.TrimPrefix(cluster.Config.Host, "https://")
-	server := prometheus(prometheustest.Run(t, fmt.Sprintf(`
+	server := prometheus(backends.RunPrometheus(t, fmt.Sprintf(`
 global: {scrape_interval: 500ms, scrape_timeout: 500ms, evaluation_interval: 500ms}
 rule_files: [%q]
 scrape_configs:

@@ -17,7 +17,6 @@ import (
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/needs"
-	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -28,7 +27,7 @@ var suite servertest.Suite
 var (
 	cluster     *servertest.Cluster
 	client      kubernetes.Interface
-	spans       *otlp.Receiver
+	spans       *servertest.TraceReceiver
 	auditLog    string
 	decisionLog string
 )
@@ -62,13 +61,13 @@ plugins:
 
 func TestMain(m *testing.M) {
 	needs.NotShort()
-	otlp.Quickly()
+	servertest.SendTracesAtOnce()
 	dir, err := os.MkdirTemp("", "telemetry-")
 	if err != nil {
 		suite.Fatal(err)
 	}
 	suite.Cleanup(func() { os.RemoveAll(dir) })
-	spans = otlp.Receive(&suite)
+	spans = servertest.ReceiveTraces(&suite)
 	auditLog, decisionLog = filepath.Join(dir, "audit.log"), filepath.Join(dir, "decisions.log")
 	policy := filepath.Join(dir, "policy.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
@@ -90,7 +89,7 @@ func TestMain(m *testing.M) {
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 		c.Decisions.LogPath = decisionLog
 	}))
-	client = otlp.Client(servertest.Quick(cluster.Config))
+	client = servertest.TracedClient(servertest.Quick(cluster.Config))
 	suite.Main(m)
 }
 

@@ -22,7 +22,6 @@ import (
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
-	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -132,7 +131,7 @@ func TestTrace(t *testing.T) {
 	configure(t, ns, webhooktest.New(t, hook.handler()))
 	hook.headers = nil
 
-	ctx, parent := otlp.NewTrace(t.Context())
+	ctx, parent := servertest.NewTrace(t.Context())
 	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("p", map[string]string{"a": ""}),
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -199,7 +198,7 @@ func TestTrace(t *testing.T) {
 	}
 
 	// A refusal.
-	ctx, parent = otlp.NewTrace(t.Context())
+	ctx, parent = servertest.NewTrace(t.Context())
 	if _, err := client.CoreV1().Pods(ns).Create(ctx, pod("q", map[string]string{"bad": ""}),
 		metav1.CreateOptions{}); !apierrors.IsInvalid(err) {
 		t.Fatal(err)
@@ -245,14 +244,14 @@ func TestTraceOfEtcd(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer storage.Stop()
-	receiver := otlp.Receive(t)
+	receiver := servertest.ReceiveTraces(t)
 	traces := receiver.Config(t, t.TempDir(), 1_000_000)
 	cluster := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{storage.Endpoint()}
 		c.API.Traces.ConfigFile = traces
 	}))
-	ctx, parent := otlp.NewTrace(t.Context())
-	maps := otlp.Client(cluster.Config).CoreV1().ConfigMaps("default")
+	ctx, parent := servertest.NewTrace(t.Context())
+	maps := servertest.TracedClient(cluster.Config).CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "c"}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)

@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
-	"gatehouse.dev/test/volumelabel/cloudtest"
 )
 
 const configuration = `
@@ -33,10 +33,10 @@ func volume(name, source, metadata string) string {
 }
 
 func TestPersistentVolumeLabel(t *testing.T) {
-	ec2 := cloudtest.EC2(t, map[string]string{"vol-1": "us-east-1a", "vol-2": "us-east-1b"})
-	gce := cloudtest.GCE(t, cloudtest.Disk{Name: "zonal", Zone: "us-central1-b"},
-		cloudtest.Disk{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}})
-	clouds := fmt.Sprintf(configuration, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, cloudtest.Project, gce.URL,
+	ec2 := backends.EC2(t, map[string]string{"vol-1": "us-east-1a", "vol-2": "us-east-1b"})
+	gce := backends.GCE(t, backends.Disk{Name: "zonal", Zone: "us-central1-b"},
+		backends.Disk{Name: "regional", Replicas: []string{"us-central1-c", "us-central1-a"}})
+	clouds := fmt.Sprintf(configuration, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile, backends.Project, gce.URL,
 		gce.AuthorityFile, gce.CredentialsFile)
 	c := servertest.Start(t, gatehousetest.WithPlugins("PersistentVolumeLabel"),
 		servertest.Configured(t, map[string]string{"PersistentVolumeLabel": clouds}))
@@ -84,8 +84,8 @@ func TestPersistentVolumeLabel(t *testing.T) {
 	says(`Error from server (NotFound): persistentvolumes "none" not found`+"\n", "", "get", "persistentvolume", "none")
 
 	// A label that contradicts the cloud is the user's; a throttling cloud is waited for.
-	ec2.Next(cloudtest.Repeat(2,
-		cloudtest.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."))...)
+	ec2.Next(backends.Repeat(2,
+		backends.EC2Error(http.StatusServiceUnavailable, "RequestLimitExceeded", "Request limit exceeded."))...)
 	says(`Warning: metadata.labels[topology.kubernetes.io/zone]: is "us-east-1a", but the volume is in `+
 		`"us-east-1b": no node has both, so pods with this volume will not be scheduled; leave the label out, or `+
 		`correct it`+"\npersistentvolume/wrong created\n",
@@ -101,7 +101,7 @@ func TestPersistentVolumeLabel(t *testing.T) {
 		t.Fatal(err)
 	}
 	_, private, _ := strings.Cut(string(key), `PRIVATE KEY-----\n`)
-	for _, secret := range []string{cloudtest.SecretAccessKey, cloudtest.SessionToken, "ya29.", private[:40]} {
+	for _, secret := range []string{backends.SecretAccessKey, backends.SessionToken, "ya29.", private[:40]} {
 		if strings.Contains(logged, secret) {
 			t.Errorf("the log has %q", secret)
 		}

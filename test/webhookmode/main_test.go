@@ -32,7 +32,6 @@ import (
 	"gatehouse.dev/remote/command"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/needs"
-	"gatehouse.dev/test/otlp"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -77,7 +76,7 @@ var (
 	cluster *servertest.Cluster
 	// spans are those of requests that clients trace, by the server and the replicas that are
 	// configured by traces.
-	spans  *otlp.Receiver
+	spans  *servertest.TraceReceiver
 	traces string
 	// auditLog is the server's.
 	auditLog string
@@ -85,8 +84,8 @@ var (
 
 func TestMain(m *testing.M) {
 	needs.NotShort()
-	otlp.Quickly()
-	spans = otlp.Receive(&suite)
+	servertest.SendTracesAtOnce()
+	spans = servertest.ReceiveTraces(&suite)
 	dir, err := os.MkdirTemp("", "webhookmode-")
 	if err != nil {
 		suite.Fatal(err)

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/test/imagebackend"
+	"gatehouse.dev/test/backends"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -47,7 +47,7 @@ func pod(name string, with ...func(*corev1.Pod)) *corev1.Pod {
 
 // Plugins outside the server change and refuse what they do inside, in its words.
 func TestPlugins(t *testing.T) {
-	backend := imagebackend.Start(t, http.HandlerFunc(denyLatest))
+	backend := backends.StartImages(t, http.HandlerFunc(denyLatest))
 	config := write(t, "admission.yaml", fmt.Sprintf(`
 apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration

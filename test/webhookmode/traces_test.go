@@ -7,16 +7,16 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
-	"gatehouse.dev/test/otlp"
+	"gatehouse.dev/test/servertest"
 )
 
 // A request is one trace: from the API server through its calls to the plugins of a replica, and on
 // to what these ask of the API server.
 func TestTrace(t *testing.T) {
 	start(t, "--plugins=AlwaysPullImages,OwnerReferencesPermissionEnforcement", "--tracing-config-file="+traces)
-	ctx, client := otlp.NewTrace(t.Context())
+	ctx, client := servertest.NewTrace(t.Context())
 	// Not as the replica itself, which isn't asked about what it writes.
-	if _, err := otlp.Client(cluster.As("alice", "system:masters")).CoreV1().Pods("default").Create(ctx,
+	if _, err := servertest.TracedClient(cluster.As("alice", "system:masters")).CoreV1().Pods("default").Create(ctx,
 		pod("traced", func(p *corev1.Pod) {
 			p.OwnerReferences = []metav1.OwnerReference{{APIVersion: "v1", Kind: "ConfigMap", Name: "o", UID: "u",
 				BlockOwnerDeletion: new(true)}}
@@ -50,7 +50,7 @@ func TestTrace(t *testing.T) {
 		}
 	}
 	// Nobody but clients begins a trace.
-	if n := slices.IndexFunc(spans.Spans(), func(s *otlp.Span) bool { return !s.OfTest() }); n >= 0 {
+	if n := slices.IndexFunc(spans.Spans(), func(s *servertest.Span) bool { return !s.OfTest() }); n >= 0 {
 		t.Errorf("a span of no client: %v", spans.Spans()[n])
 	}
 }

@@ -1,6 +1,4 @@
-// Package child starts programs that end with the process that starts them, whatever ends that: a
-// test that is killed leaves no server behind.
-package child
+package program
 
 import (
 	"os/exec"

@@ -1,4 +1,4 @@
-package node
+package chartrun
 
 import (
 	"errors"
@@ -34,9 +34,9 @@ type Node struct {
 	api string
 }
 
-// New is a node of the cluster whose API server is at an address, host:port. All images have the
+// newNode is a node of the cluster whose API server is at an address, host:port. All images have the
 // one program.
-func New(t testing.TB, client kubernetes.Interface, server, program string) *Node {
+func newNode(t testing.TB, client kubernetes.Interface, server, program string) *Node {
 	t.Helper()
 	n := &Node{client: client, program: program}
 	servertest.Retry(t, "the Service kubernetes", func() error {

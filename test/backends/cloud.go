@@ -1,7 +1,4 @@
-// Package cloudtest answers for the parts of two clouds that say where volumes are: EC2's
-// DescribeVolumes, and Compute Engine's disks with what gives tokens for it. Both serve TLS, let
-// nobody in who doesn't prove who they are, answer in pages and fail when they are told to.
-package cloudtest
+package backends
 
 import (
 	"encoding/pem"

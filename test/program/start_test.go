@@ -1,4 +1,4 @@
-package child
+package program
 
 import (
 	"os"
@@ -11,7 +11,7 @@ import (
 // TestThreadsEnd: a program goes on where threads of this process end, the one among them that the
 // caller of Start was on.
 func TestThreadsEnd(t *testing.T) {
-	if os.Getenv("CHILD_TEST") != "" {
+	if os.Getenv("PROGRAM_TEST") != "" {
 		_, _ = os.Stdin.Read(make([]byte, 1)) // until its end
 		return
 	}
@@ -20,7 +20,7 @@ func TestThreadsEnd(t *testing.T) {
 		t.Fatal(err)
 	}
 	cmd := exec.Command(self, "-test.run=^TestThreadsEnd$")
-	cmd.Env = append(os.Environ(), "CHILD_TEST=yes")
+	cmd.Env = append(os.Environ(), "PROGRAM_TEST=yes")
 	stdin, err := cmd.StdinPipe()
 	if err != nil {
 		t.Fatal(err)

@@ -1,4 +1,4 @@
-package cloudtest
+package backends
 
 import (
 	"crypto/hmac"

@@ -1,8 +1,4 @@
-// Package otlp receives traces as a collector does, for tests to look at: OTLP over gRPC.
-//
-// Spans come in batches, when the processes whose they are send them. Tests wait for what they look
-// at; Quickly has the processes send at once.
-package otlp
+package servertest
 
 import (
 	"context"
@@ -26,12 +22,13 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/component-base/tracing"
-
-	"gatehouse.dev/test/servertest"
 )
 
-// Receiver is what traces are sent to.
-type Receiver struct {
+// TraceReceiver receives traces as a collector does, for tests to look at: OTLP over gRPC.
+//
+// Spans come in batches, when the processes that they are of send them. Tests wait for the spans that
+// they look at. SendTracesAtOnce makes the processes send at once.
+type TraceReceiver struct {
 	collector.UnimplementedTraceServiceServer
 	address string
 	server  *grpc.Server
@@ -46,30 +43,30 @@ type Span struct {
 	Service string
 }
 
-// Receive receives until the test is over, or Stop.
-func Receive(t testing.TB) *Receiver {
+// ReceiveTraces receives until the test is over, or Stop.
+func ReceiveTraces(t testing.TB) *TraceReceiver {
 	t.Helper()
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {
 		t.Fatal(err)
 	}
-	r := &Receiver{address: listener.Addr().String(), server: grpc.NewServer()}
+	r := &TraceReceiver{address: listener.Addr().String(), server: grpc.NewServer()}
 	collector.RegisterTraceServiceServer(r.server, r)
 	go r.server.Serve(listener)
 	t.Cleanup(r.Stop)
 	return r
 }
 
-// Quickly has this process and those that it starts send spans when there are some, not every five
+// SendTracesAtOnce has this process and those that it starts send spans when there are some, not every five
 // seconds. It is to be called before there is any tracing.
-func Quickly() { os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") } // milliseconds
+func SendTracesAtOnce() { os.Setenv("OTEL_BSP_SCHEDULE_DELAY", "10") } // milliseconds
 
 // Stop leaves nobody who receives.
-func (r *Receiver) Stop() { r.server.Stop() }
+func (r *TraceReceiver) Stop() { r.server.Stop() }
 
 // Config writes a file for --tracing-config-file into dir, that has spans sent here. Of so many
 // requests in a million a trace begins; those that are traced already are in any case.
-func (r *Receiver) Config(t testing.TB, dir string, samplingRatePerMillion int) string {
+func (r *TraceReceiver) Config(t testing.TB, dir string, samplingRatePerMillion int) string {
 	t.Helper()
 	file := filepath.Join(dir, "tracing.yaml")
 	content := fmt.Sprintf("apiVersion: apiserver.config.k8s.io/v1\nkind: TracingConfiguration\nendpoint: %s\n"+
@@ -81,7 +78,7 @@ func (r *Receiver) Config(t testing.TB, dir string, samplingRatePerMillion int) 
 }
 
 // Export takes spans.
-func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (
+func (r *TraceReceiver) Export(_ context.Context, request *collector.ExportTraceServiceRequest) (
 	*collector.ExportTraceServiceResponse, error) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -102,14 +99,14 @@ func (r *Receiver) Export(_ context.Context, request *collector.ExportTraceServi
 }
 
 // Spans are all that have come.
-func (r *Receiver) Spans() []*Span {
+func (r *TraceReceiver) Spans() []*Span {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	return slices.Clone(r.spans)
 }
 
-// Client is one that is part of the trace of its context.
-func Client(config *rest.Config) kubernetes.Interface {
+// TracedClient is one that is part of the trace of its context.
+func TracedClient(config *rest.Config) kubernetes.Interface {
 	config = rest.CopyConfig(config)
 	config.Wrap(tracing.WrapperFor(nil))
 	return kubernetes.NewForConfigOrDie(config)
@@ -136,11 +133,11 @@ type Trace struct {
 
 // Trace waits until the span of the client's request has come, which is the last that its server
 // sends, and from other services those of the names.
-func (r *Receiver) Trace(t testing.TB, client trace.SpanContext, others ...string) Trace {
+func (r *TraceReceiver) Trace(t testing.TB, client trace.SpanContext, others ...string) Trace {
 	t.Helper()
 	id, parent := client.TraceID(), client.SpanID()
 	var found Trace
-	servertest.Retry(t, "the spans of a trace", func() error {
+	Retry(t, "the spans of a trace", func() error {
 		found = Trace{map[string]*Span{}}
 		over := false
 		for _, span := range r.Spans() {

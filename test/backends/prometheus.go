@@ -1,16 +1,10 @@
-// Package prometheustest runs a real Prometheus: one that has seen containers for as long as a test
-// says, or one that scrapes what a test runs.
-//
-// It needs the programs prometheus and promtool, which on Debian are the package prometheus. Where
-// they are not there the test is skipped; see package needs.
-package prometheustest
+package backends
 
 import (
 	"bufio"
 	"bytes"
 	"fmt"
 	"io"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"regexp"
@@ -33,9 +27,9 @@ type Container struct {
 	CPU, Memory []float64
 }
 
-// Start runs a Prometheus that has seen the containers, and returns the address of its API. It ends
+// StartPrometheus runs a Prometheus that has seen the containers, and returns the address of its API. It ends
 // with the test.
-func Start(t testing.TB, containers ...Container) string {
+func StartPrometheus(t testing.TB, containers ...Container) string {
 	t.Helper()
 	needs.Server(t)
 	needs.Programs(t, "prometheus", "promtool")
@@ -46,20 +40,20 @@ func Start(t testing.TB, containers ...Container) string {
 		filepath.Join(dir, "data")).CombinedOutput(); err != nil {
 		t.Fatalf("promtool: %v\n%s", err, out)
 	}
-	return run(t, dir, "{}")
+	return runPrometheus(t, dir, "{}")
 }
 
-// Run runs a Prometheus with a configuration, as of what it is to scrape, and returns the address
+// RunPrometheus runs a Prometheus with a configuration, as of what it is to scrape, and returns the address
 // of its API. It ends with the test.
-func Run(t testing.TB, configuration string) string {
+func RunPrometheus(t testing.TB, configuration string) string {
 	t.Helper()
 	needs.Server(t)
 	needs.Programs(t, "prometheus")
-	return run(t, t.TempDir(), configuration)
+	return runPrometheus(t, t.TempDir(), configuration)
 }
 
-// run runs one on the data in a directory.
-func run(t testing.TB, dir, configuration string) string {
+// runPrometheus runs one on the data in a directory.
+func runPrometheus(t testing.TB, dir, configuration string) string {
 	t.Helper()
 	data, config := filepath.Join(dir, "data"), filepath.Join(dir, "prometheus.yml")
 	write(t, config, []byte(configuration))
@@ -128,11 +122,4 @@ func openMetrics(now time.Time, containers []Container) []byte {
 	}
 	memory.WriteString("# EOF\n")
 	return append(cpu.Bytes(), memory.Bytes()...)
-}
-
-func write(t testing.TB, file string, content []byte) {
-	t.Helper()
-	if err := os.WriteFile(file, content, 0o600); err != nil {
-		t.Fatal(err)
-	}
 }

@@ -1,4 +1,4 @@
-package namespaces
+package program
 
 import (
 	"fmt"
@@ -7,18 +7,23 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// Enter gives the calling goroutine, until it ends, namespaces of its own, and so to the programs
-// that it starts. Other goroutines stay where they are, those that it starts as well.
-func Enter() error {
+// EnterNamespaces gives the calling goroutine, and the programs that it starts, a network and mounts
+// of their own until the goroutine ends. Other goroutines stay where they are. It works on Linux, for
+// root.
+//
+// A program that listens on a default port there is in nobody's way. 127.0.0.0/8 and 10.0.0.0/8 are
+// the machine itself; nothing else can be reached.
+func EnterNamespaces() error {
 	runtime.LockOSThread() // the thread ends with the goroutine, and the namespaces with both
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making namespaces: %w", err)
 	}
-	return Prepare()
+	return PrepareNamespaces()
 }
 
-// Prepare makes new namespaces, which the calling thread is in, what the package says.
-func Prepare() error {
+// PrepareNamespaces sets up the new namespaces that the calling thread is in, as EnterNamespaces
+// says.
+func PrepareNamespaces() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("keeping mounts private: %w", err)
 	}

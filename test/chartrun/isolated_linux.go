@@ -1,4 +1,4 @@
-package node
+package chartrun
 
 import (
 	"errors"
@@ -12,8 +12,8 @@ import (
 
 	"golang.org/x/sys/unix"
 
-	"gatehouse.dev/test/namespaces"
 	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/program"
 )
 
 // isolated is in the environment of the processes with namespaces of their own.
@@ -24,16 +24,15 @@ func init() {
 	if os.Getenv(isolated) == "" {
 		return
 	}
-	if err := namespaces.Prepare(); err != nil {
+	if err := program.PrepareNamespaces(); err != nil {
 		fmt.Fprintln(os.Stderr, "The test's namespaces:", err)
 		os.Exit(1)
 	}
 }
 
-// Isolated runs the test once more, in a process with a network and mounts of its own, and tells
-// whether this is that process. Another process has nothing left to do. The environment is the process's,
-// besides this one's.
-func Isolated(t *testing.T, environment ...string) bool {
+// runIsolated runs the test once more in a process with namespaces of its own, and reports whether
+// this is that process.
+func runIsolated(t *testing.T, environment ...string) bool {
 	t.Helper()
 	if os.Getenv(isolated) != "" {
 		return true

@@ -1,6 +1,4 @@
-// Package imagebackend is a backend of ImagePolicyWebhook for tests: it serves TLS, and only
-// clients with a certificate of its authority.
-package imagebackend
+package backends
 
 import (
 	"bytes"
@@ -23,8 +21,8 @@ import (
 	"gatehouse.dev/apiserver/pki"
 )
 
-// Backend is a running backend. It ends with the test.
-type Backend struct {
+// Images is a running backend of ImagePolicyWebhook.
+type Images struct {
 	*httptest.Server
 	// Kubeconfig is a file with which clients reach the backend and are let in.
 	Kubeconfig string
@@ -34,8 +32,8 @@ type Backend struct {
 	requests []string
 }
 
-// Start runs a backend whose calls handler answers.
-func Start(t testing.TB, handler http.Handler) *Backend {
+// StartImages runs a backend whose calls handler answers.
+func StartImages(t testing.TB, handler http.Handler) *Images {
 	t.Helper()
 	dir := t.TempDir()
 	authority, err := pki.LoadAuthority(dir)
@@ -47,7 +45,7 @@ func Start(t testing.TB, handler http.Handler) *Backend {
 	clients := x509.NewCertPool()
 	clients.AppendCertsFromPEM(authority.CertPEM())
 
-	b := &Backend{handler: handler}
+	b := &Images{handler: handler}
 	b.Server = httptest.NewUnstartedServer(http.HandlerFunc(b.serve))
 	b.Server.TLS = &tls.Config{Certificates: []tls.Certificate{serving}, ClientCAs: clients,
 		ClientAuth: tls.RequireAndVerifyClientCert}
@@ -69,20 +67,20 @@ func Start(t testing.TB, handler http.Handler) *Backend {
 }
 
 // Set changes who answers from now on.
-func (b *Backend) Set(handler http.Handler) {
+func (b *Images) Set(handler http.Handler) {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	b.handler = handler
 }
 
 // Calls are the bodies of all requests so far.
-func (b *Backend) Calls() []string {
+func (b *Images) Calls() []string {
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	return append([]string(nil), b.requests...)
 }
 
-func (b *Backend) serve(w http.ResponseWriter, r *http.Request) {
+func (b *Images) serve(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || r.Method != http.MethodPost || r.URL.Path != "/policy" ||
 		r.Header.Get("Content-Type") != "application/json" {
@@ -98,8 +96,8 @@ func (b *Backend) serve(w http.ResponseWriter, r *http.Request) {
 	handler.ServeHTTP(w, r)
 }
 
-// Answer answers reviews with the status that verdict fills in.
-func Answer(verdict func(review *imagepolicyv1alpha1.ImageReview)) http.Handler {
+// AnswerImages answers reviews with the status that verdict fills in.
+func AnswerImages(verdict func(review *imagepolicyv1alpha1.ImageReview)) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review imagepolicyv1alpha1.ImageReview
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil ||
@@ -115,13 +113,13 @@ func Answer(verdict func(review *imagepolicyv1alpha1.ImageReview)) http.Handler 
 	})
 }
 
-// Deny refuses for a reason.
-func Deny(reason string) http.Handler {
-	return Answer(func(review *imagepolicyv1alpha1.ImageReview) { review.Status.Reason = reason })
+// DenyImages refuses for a reason.
+func DenyImages(reason string) http.Handler {
+	return AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) { review.Status.Reason = reason })
 }
 
-// Allow admits everything.
-var Allow = Answer(func(review *imagepolicyv1alpha1.ImageReview) { review.Status.Allowed = true })
+// AllowImages admits everything.
+var AllowImages = AnswerImages(func(review *imagepolicyv1alpha1.ImageReview) { review.Status.Allowed = true })
 
 func check(t testing.TB, err error) {
 	t.Helper()

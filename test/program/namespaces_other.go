@@ -1,0 +1,11 @@
+//go:build !linux
+
+package program
+
+import "errors"
+
+// EnterNamespaces returns an error.
+func EnterNamespaces() error { return errors.ErrUnsupported }
+
+// Bind returns an error.
+func Bind(other, directory string) error { return errors.ErrUnsupported }
