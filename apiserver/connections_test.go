@@ -53,8 +53,7 @@ func TestStopWithIdleConnections(t *testing.T) {
 	}
 }
 
-// What the server asks of itself without a connection doesn't hold up its end, either: its own
-// watches last until then.
+// Requests of the server to itself don't hold up its end, either: its own watches last until then.
 func TestOwnRequestsDontCount(t *testing.T) {
 	l, came := newListener(nil), false
 	l.counted(http.HandlerFunc(func(http.ResponseWriter, *http.Request) {
@@ -68,7 +67,7 @@ func TestOwnRequestsDontCount(t *testing.T) {
 	}
 }
 
-// What is being served is served to its end.
+// Requests that are being served are served to their end.
 func TestStopWhileServing(t *testing.T) {
 	s, url, came, goOn := serving(t)
 	answer := make(chan string, 1)

@@ -10,8 +10,8 @@ import (
 
 type valueKey struct{}
 
-// What a server asks of itself is answered as over a connection: whole or as it comes, until the
-// handler or the client ends it.
+// A server's requests to itself are answered as over a connection: whole or as the answer comes, until
+// the handler or the client ends it.
 func TestLoopback(t *testing.T) {
 	handlerEnded, slowBegun, slowEnded := make(chan struct{}), make(chan struct{}), make(chan struct{})
 	l := newLoopback()

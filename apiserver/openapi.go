@@ -27,14 +27,13 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// What Kubernetes' own kinds look like in OpenAPI is described when somebody asks for it first. The
-// library describes everything while the server starts, which takes as long as all the rest of a
-// start and tens of megabytes; most servers that a test starts are never asked.
+// The OpenAPI documents of Kubernetes' own kinds are made when a client first asks for them. The library
+// makes all of them while the server starts, which takes as long as the rest of a start and tens of
+// megabytes. Most servers that a test starts are never asked for them.
 //
-// The one thing that must be known at once is the hash by which the index of /openapi/v3 tells
-// clients that their copy of a document is still good. The library's is that of the document. This
-// one is that of all the document is made from: the program, its features, and the routes of the
-// group.
+// Only the hash must be known at once by which the index of /openapi/v3 tells clients that their copy of a
+// document is still good. The library hashes the document. This package hashes all that the document is
+// made from: the program, its features, and the routes of the group.
 
 // ownDefinitions has a server describe what it serves by definitions, not by those of all kinds
 // that the program knows.
@@ -85,7 +84,7 @@ type document struct {
 	handler func() http.Handler
 }
 
-// newDocuments are those of services, made by the program of that hash.
+// newDocuments returns the documents of services, for a program with that hash.
 func newDocuments(program string, services []*restful.WebService, config *common.OpenAPIV3Config) (*documents,
 	error) {
 	d := &documents{byName: map[string]*document{}}
@@ -144,7 +143,7 @@ func (d *documents) serveDocument(w http.ResponseWriter, r *http.Request) {
 	doc.handler().ServeHTTP(w, r)
 }
 
-// routesHash is that of the program, of which program is the hash, and of the service's routes.
+// routesHash returns the hash of the program's hash and of the service's routes.
 func routesHash(program string, service *restful.WebService) string {
 	var all []string
 	for _, route := range service.Routes() {
@@ -154,7 +153,7 @@ func routesHash(program string, service *restful.WebService) string {
 	return fmt.Sprintf("%X", sha256.Sum256([]byte(program+strings.Join(all, "\n"))))
 }
 
-// programHash is that of the program's modules and of its features.
+// programHash returns the hash of the program's modules and of its features.
 func programHash() string {
 	var all []string
 	if info, ok := debug.ReadBuildInfo(); ok {

@@ -9,7 +9,7 @@ import (
 
 func TestBackupUsage(t *testing.T) {
 	t.Chdir(t.TempDir())
-	const noEtcd = " has no etcd of its own: there is nothing to save (where the server was started with " +
+	const noEtcd = " has no etcd of its own: there is nothing to save (if the server was started with " +
 		"--etcd-servers, save those)"
 	for args, test := range map[string]struct {
 		want string

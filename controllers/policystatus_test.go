@@ -48,7 +48,7 @@ func (staticMapper) Reset() {}
 // typeNames are told apart by the time, as upstream's are.
 var typeNames = regexp.MustCompile(`(Deployment|Pod|CronTab|ConfigMap)\d+`)
 
-// What the status says is what Kubernetes' type checker says, word for word.
+// The status has the words of Kubernetes' type checker.
 //
 // Source: TestTypeCheck in k8s.io/apiserver/pkg/admission/plugin/policy/validating.
 func TestTypeChecking(t *testing.T) {

@@ -101,7 +101,7 @@ func TestQuotaCounter(t *testing.T) {
 	}
 }
 
-// What a pod was found to cost holds until it changes or its grace period ends.
+// The cost of a pod holds until it changes or its grace period ends.
 func TestCachedPodsAreMeasuredAgain(t *testing.T) {
 	for name, end := range map[string]func(pods cache.Indexer) error{
 		"it is changed": func(pods cache.Indexer) error {

@@ -61,7 +61,7 @@ const (
 	  metadata: {name: p}, spec: {policyName: p}}`
 )
 
-// What is stored and would be enforced by Kubernetes, but isn't here, is answered with a warning.
+// Clients get a warning if they store objects that Kubernetes would enforce, and this server doesn't.
 // The plugins that enforce are off in the first server and missing in the second.
 func TestWarningsOfWhatIsNotEnforced(t *testing.T) {
 	const none = "this server has no admission plugin that does"

@@ -40,7 +40,7 @@ type Progress func(done, all int64)
 // Save writes a backup of the server with a data directory to out.
 func Save(ctx context.Context, dir string, out io.Writer, progress Progress) error {
 	if _, err := os.Stat(filepath.Join(dir, datadir.Etcd, "member")); errors.Is(err, os.ErrNotExist) {
-		return fmt.Errorf("data directory %s has no etcd of its own: there is nothing to save (where the server was "+
+		return fmt.Errorf("data directory %s has no etcd of its own: there is nothing to save (if the server was "+
 			"started with --etcd-servers, save those)", dir)
 	} else if err != nil {
 		return err

@@ -53,8 +53,8 @@ func saved(t *testing.T, dir string) []byte {
 	return out.Bytes()
 }
 
-// What was acknowledged is in the backup of a server that runs, wherever its socket is, and of one
-// that doesn't; and what is restored has it, with later revisions.
+// Acknowledged writes are in the backup of a server that runs, wherever its socket is, and of one that
+// doesn't. They are in the restored server, with later revisions.
 func TestSaveAndRestore(t *testing.T) {
 	short, err := os.MkdirTemp("", "gatehouse-")
 	must(t, err)
@@ -108,7 +108,7 @@ func TestSaveAndRestore(t *testing.T) {
 				if first.Header.Revision <= max(last.Header.Revision, fewestRevisions) {
 					t.Errorf("%s: it goes on at revision %d", from, first.Header.Revision)
 				}
-				// Who saw what came after the backup is not told that there is nothing new.
+				// A client that saw writes after the backup isn't told that there is nothing new.
 				watched := <-client.Watch(t.Context(), "/key/", clientv3.WithPrefix(),
 					clientv3.WithRev(last.Header.Revision+1))
 				if !errors.Is(watched.Err(), rpctypes.ErrCompacted) {
@@ -254,7 +254,7 @@ func TestRestoreThroughLink(t *testing.T) {
 	}
 }
 
-// What can't be restored isn't saved.
+// A server that couldn't be restored isn't saved.
 func TestSaveChecksKeys(t *testing.T) {
 	dir := t.TempDir()
 	newData(t, dir)
@@ -269,7 +269,7 @@ func TestSaveChecksKeys(t *testing.T) {
 	}
 }
 
-// What can't be written is said of the directory, and not of a temporary one.
+// Errors name the directory, and not a temporary one.
 func TestRestoreErrors(t *testing.T) {
 	dir := filepath.Join(t.TempDir(), "data")
 	temp := dir + "-temp-123"

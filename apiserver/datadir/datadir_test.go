@@ -105,7 +105,7 @@ func TestCheck(t *testing.T) {
 }
 
 // The lock names its process, is one's at a time, and is opened as what it is.
-// What is in the lock's place is not followed, nor is what others may write locked.
+// A link in the lock's place is not followed, and a file that others may write is not locked.
 func TestAcquireWhatIsNoLock(t *testing.T) {
 	dir := t.TempDir()
 	for name, plant := range map[string]func(lock string){

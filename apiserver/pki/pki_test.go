@@ -76,7 +76,7 @@ func must(t *testing.T, err error) {
 	}
 }
 
-// What a kill between the two files leaves is completed. Nothing else that is half there is.
+// An authority without one of its files, as after a kill between the two, is completed. No other half is.
 func TestHalfAnAuthority(t *testing.T) {
 	dir := t.TempDir()
 	first, err := LoadAuthority(dir)

@@ -9,8 +9,8 @@ import (
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 )
 
-// What is stated here is pkg/apis/admissionregistration/validation/validation_test.go of Kubernetes
-// 1.13, and that a name is there once.
+// Source of the cases, except for names that are there twice:
+// pkg/apis/admissionregistration/validation/validation_test.go of Kubernetes 1.13.
 func TestInitializerConfigurationValidation(t *testing.T) {
 	s := initializerConfigurationStrategy{newStrategy()}
 	for name, test := range map[string]struct{ initializers, want string }{

@@ -67,7 +67,7 @@ func TestDefaults(t *testing.T) {
 	}
 }
 
-// What is stored is JSON, of the version, and read as it was.
+// Objects are stored as JSON in their version, and read as they were.
 func TestStored(t *testing.T) {
 	for kind, object := range map[string]runtime.Object{
 		`"kind":"PodSecurityPolicy","apiVersion":"policy/v1beta1"`: decodePolicy(t,

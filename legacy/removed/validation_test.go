@@ -24,7 +24,7 @@ func check(t *testing.T, got field.ErrorList, want []string) {
 	}
 }
 
-// What is stated is pkg/apis/policy/validation of Kubernetes 1.24.
+// Source of the cases: pkg/apis/policy/validation of Kubernetes 1.24.
 func TestValidatePodSecurityPolicy(t *testing.T) {
 	const rules = `seLinux: {rule: RunAsAny}, runAsUser: {rule: RunAsAny}, supplementalGroups: {rule: RunAsAny}, ` +
 		`fsGroup: {rule: RunAsAny}`
@@ -146,7 +146,7 @@ func TestValidatePodSecurityPolicy(t *testing.T) {
 	})
 }
 
-// What is stated is pkg/apis/settings/validation of Kubernetes 1.19.
+// Source of the cases: pkg/apis/settings/validation of Kubernetes 1.19.
 func TestValidatePodPreset(t *testing.T) {
 	for name, test := range map[string]struct {
 		spec string

@@ -22,10 +22,10 @@ const (
 	readyRetry = 100 * time.Millisecond
 )
 
-// discardDoomed removes a hidden object whose update, as it was stored, says that it is to go. The
-// update is stored before it, so that whoever waits for the object gets to know the reason.
+// discardDoomed removes a hidden object whose stored update says that it must go. The update is stored
+// first, so that requests that wait for the object get to know the reason.
 func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Object) error {
-	if !hidden(object) || !doomed(object) {
+	if !hidden(object) || !mustGo(object) {
 		return nil
 	}
 	accessor, err := meta.Accessor(object)
@@ -47,14 +47,14 @@ func (s *store) discardDoomed(ctx context.Context, key string, object runtime.Ob
 func (s *store) discardAt(ctx context.Context, key string) bool {
 	object := s.newObject()
 	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, object); err != nil || !hidden(object) ||
-		!doomed(object) {
+		!mustGo(object) {
 		return false
 	}
 	return s.discardDoomed(ctx, key, object) == nil
 }
 
-// discardLeft removes the doomed objects that a server left here which was killed between an update
-// and the removal.
+// discardLeft removes the doomed objects that were left by a server that was killed between an update and
+// the removal.
 //
 // It waits until the server is ready. A write while watch caches begin makes them wait for each
 // other: those that have begun before must hear from etcd that nothing of theirs has changed, which

@@ -26,13 +26,13 @@ func hidden(object runtime.Object) bool {
 	return annotation(object, initializers.PendingAnnotation) != ""
 }
 
-// failure is why an initializer doesn't want the object to be; empty where none has failed.
+// failure returns why an initializer failed the object, or nothing if none has.
 func failure(object runtime.Object) string {
 	return annotation(object, initializers.ErrorAnnotation)
 }
 
-// doomed reports whether a hidden object is to go.
-func doomed(object runtime.Object) bool {
+// mustGo reports whether a hidden object must be removed: it has failed or is deleted.
+func mustGo(object runtime.Object) bool {
 	if failure(object) != "" {
 		return true
 	}
@@ -55,7 +55,7 @@ func annotation(object runtime.Object, key string) string {
 	return accessor.GetAnnotations()[key]
 }
 
-// withState is get, and gives hidden objects the field by which watches leave them out.
+// withState returns get with the field that makes watches leave hidden objects out.
 func withState(get storage.AttrFunc) storage.AttrFunc {
 	return func(object runtime.Object) (labels.Set, fields.Set, error) {
 		selectable, set, err := get(object)

@@ -69,7 +69,7 @@ func TestDoomed(t *testing.T) {
 		"no object":  {&runtime.Unknown{}, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := doomed(test.object); got != test.want {
+			if got := mustGo(test.object); got != test.want {
 				t.Errorf("doomed: %t", got)
 			}
 		})
@@ -131,7 +131,7 @@ func TestWithState(t *testing.T) {
 	}
 }
 
-// What isn't hidden costs no allocation, typed or not.
+// Objects that aren't hidden cost no allocation, typed or not.
 func TestAllocatesNothing(t *testing.T) {
 	list := &corev1.PodList{Items: slices.Repeat([]corev1.Pod{*newPod("a", map[string]string{"a": "b"})}, 100)}
 	widgets := &unstructured.UnstructuredList{Items: slices.Repeat(

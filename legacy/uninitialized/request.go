@@ -21,14 +21,14 @@ import (
 	"gatehouse.dev/apis/initializers"
 )
 
-// request is what a store must know of the HTTP request behind a call. The request of a call that
-// has none, nil, reads without seeing hidden objects and waits for nothing.
+// request holds what a store must know of the HTTP request behind a call. A call without one, nil, reads
+// without seeing hidden objects and waits for nothing.
 type request struct {
 	wait   bool
 	answer atomic.Pointer[apierrors.StatusError]
 }
 
-// all are requests that see all objects and don't wait. Nothing answers in their place.
+// all is the request of calls that see all objects and don't wait. Nothing answers in their place.
 var all = &request{}
 
 type contextKey struct{}
@@ -45,9 +45,9 @@ func (r *request) waits() bool { return r != nil && r.wait }
 // answerWith makes err the request's answer, whatever its handler says.
 func (r *request) answerWith(err *apierrors.StatusError) { r.answer.Store(err) }
 
-// WithRequest tells the stores below handler what each request asks for, and answers in the
-// handler's place where a creation waited in vain, encoding with serializer. It must be behind the
-// filter that finds out what the request is about.
+// WithRequest tells the stores below handler what each request asks for. If a creation waited in vain, it
+// answers in the handler's place, encoding with serializer. It must be behind the filter that adds the
+// RequestInfo.
 func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		info, ok := genericapirequest.RequestInfoFrom(r.Context())
@@ -62,7 +62,7 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 				state = all
 			}
 		case "delete", "deletecollection":
-			if asksForAll(r) || !onlyTried(r) {
+			if asksForAll(r) || !isDryRun(r) {
 				state = all
 			}
 		case "create", "update", "patch":
@@ -87,26 +87,26 @@ func WithRequest(handler http.Handler, serializer runtime.NegotiatedSerializer) 
 
 // asksForAll reports whether the request's parameters say includeUninitialized=true.
 func asksForAll(r *http.Request) bool {
-	// Hardly any does, and taking parameters apart costs.
+	// Few requests have it, and parsing parameters takes time.
 	return strings.Contains(r.URL.RawQuery, initializers.Parameter) &&
 		r.URL.Query().Get(initializers.Parameter) == "true"
 }
 
-// mostOptions is how long the options of a deletion may be that a server reads.
-const mostOptions = 3 << 20
+// maxOptions is the length up to which a server reads the options of a deletion.
+const maxOptions = 3 << 20
 
-// onlyTried reports whether a deletion is a dry run, whose answer would show what it leaves where it
-// is. Options that can't be read delete nothing, either. They are read as the handler reads them,
-// and are there for it.
+// isDryRun reports whether a deletion is a dry run, whose answer would show an object that stays. Options
+// that can't be read delete nothing, either. They are read as the handler reads them, and the handler can
+// read them again.
 //
 // Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go#DeleteResource 8866737b
-func onlyTried(r *http.Request) bool {
-	body, err := io.ReadAll(io.LimitReader(r.Body, mostOptions+1))
+func isDryRun(r *http.Request) bool {
+	body, err := io.ReadAll(io.LimitReader(r.Body, maxOptions+1))
 	r.Body = struct {
 		io.Reader
 		io.Closer
 	}{io.MultiReader(bytes.NewReader(body), r.Body), r.Body}
-	if err != nil || len(body) > mostOptions {
+	if err != nil || len(body) > maxOptions {
 		return true
 	}
 	if len(body) == 0 {
@@ -122,7 +122,7 @@ func onlyTried(r *http.Request) bool {
 	return err != nil || len(options.DryRun) > 0
 }
 
-// answer is where a handler writes its answer, unless there is another by then.
+// answer takes a handler's answer, unless the request has another one by then.
 type answer struct {
 	http.ResponseWriter
 	state      *request

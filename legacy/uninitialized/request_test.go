@@ -43,7 +43,7 @@ func serveBody(t testing.TB, method, url, body string, handler http.HandlerFunc)
 	return recorder.Result()
 }
 
-// What stores are told of a request.
+// Stores know whether a request waits, and whether it sees all objects.
 func TestRequest(t *testing.T) {
 	const pods = "/api/v1/namespaces/ns/pods"
 	for _, test := range []struct {
@@ -96,7 +96,7 @@ func TestDeletions(t *testing.T) {
 		"options win over parameters":  {"?dryRun=All", `{}`, true},
 		"dry run of who asks for all":  {"?includeUninitialized=true&dryRun=All", "", true},
 		"what isn't options":           {"", `[`, false},
-		"what is longer than the most": {"", strings.Repeat(" ", mostOptions) + `{}`, false},
+		"what is longer than the most": {"", strings.Repeat(" ", maxOptions) + `{}`, false},
 	} {
 		for _, at := range []string{pods, pods + "/p"} {
 			t.Run(name+" "+at, func(t *testing.T) {

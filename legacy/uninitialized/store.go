@@ -60,7 +60,7 @@ func (o restOptions) GetRESTOptions(resource schema.GroupResource, example runti
 	return options, nil
 }
 
-// store is that of a kind, without its hidden objects.
+// store is a kind's store without its hidden objects.
 type store struct {
 	storage.Interface
 	resource  schema.GroupResource

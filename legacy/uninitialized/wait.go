@@ -19,9 +19,9 @@ import (
 // cache needs a moment when its kind is new.
 const watchRetry = 100 * time.Millisecond
 
-// await waits until the object at key, as it was just created, is initialized, and makes object
-// what it is then. An error says that an initializer failed. What else may happen is no error of
-// the creation, but makes r's answer.
+// await waits until the object at key, as it was just created, is initialized, and sets object to what
+// it is then. An error says that an initializer failed. Any other failure is no error of the creation,
+// but becomes r's answer.
 //
 // Source: WaitForInitialized in k8s.io/apiserver/pkg/registry/generic/registry/store.go of
 // Kubernetes 1.13.
@@ -44,7 +44,7 @@ func (s *store) await(asking context.Context, r *request, key string, object run
 			case <-ctx.Done():
 			case <-time.After(watchRetry):
 			}
-			latest, err = s.look(ctx, key, uid)
+			latest, err = s.current(ctx, key, uid)
 		}
 		switch {
 		case ctx.Err() != nil:
@@ -67,8 +67,8 @@ func (s *store) await(asking context.Context, r *request, key string, object run
 	}
 }
 
-// look is the object at key as it is now; nil where it was deleted.
-func (s *store) look(ctx context.Context, key string, uid types.UID) (runtime.Object, error) {
+// current returns the object at key as it is now, or nil if it was deleted.
+func (s *store) current(ctx context.Context, key string, uid types.UID) (runtime.Object, error) {
 	latest := s.newObject()
 	if err := s.Interface.Get(ctx, key, storage.GetOptions{}, latest); storage.IsNotFound(err) {
 		return nil, nil
@@ -82,8 +82,8 @@ func (s *store) look(ctx context.Context, key string, uid types.UID) (runtime.Ob
 	return latest, nil
 }
 
-// follow watches the object at key, from a resource version on, until it is initialized or has
-// failed, and is what it is then; nil where it was deleted.
+// follow watches the object at key, from a resource version on, until it is initialized or has failed,
+// and returns it. It returns nil if the object was deleted.
 func (s *store) follow(ctx context.Context, key, resourceVersion string) (runtime.Object, error) {
 	w, err := s.Interface.Watch(ctx, key,
 		storage.ListOptions{ResourceVersion: resourceVersion, Predicate: storage.Everything})

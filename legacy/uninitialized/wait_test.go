@@ -87,7 +87,7 @@ func version(pod *corev1.Pod, resourceVersion string) *corev1.Pod {
 	return pod
 }
 
-// What a creation that waits comes to. Time is the bubble's.
+// A creation that waits ends with the object, an error or another answer. Time is the bubble's.
 func TestWaiting(t *testing.T) {
 	failed := newPod("a",
 		map[string]string{initializers.PendingAnnotation: "a.example.com", initializers.ErrorAnnotation: "not here"})
@@ -234,8 +234,8 @@ func TestRequestEnds(t *testing.T) {
 	})
 }
 
-// Who doesn't wait: those that ask for all, calls without request, and creators of what is not
-// hidden.
+// Requests that see all objects, calls without a request and creations of objects that aren't hidden don't
+// wait.
 func TestNotWaiting(t *testing.T) {
 	for name, test := range map[string]struct {
 		r    *request

@@ -20,13 +20,13 @@ import (
 // that order, and writes several to its log at once. If one fails, those behind it fail too. Then
 // everything lands, the quotas are read again, and the failed writes are decided anew.
 type account struct {
-	// last is the state last read, to tell namespaces that have quotas from those that have none;
-	// nil where nothing is known.
+	// last is the state last read, to tell namespaces that have quotas from those that have none; nil
+	// if nothing is known.
 	last atomic.Pointer[quotaList]
 
 	// turn has room for the one write that is being decided. It guards tip.
 	turn chan struct{}
-	// tip is the state after all transactions under way; nil where it must be read.
+	// tip is the state after all transactions under way; nil if it must be read.
 	tip *quotaList
 	// stale is set by a transaction that failed: tip will not come to be.
 	stale atomic.Bool
@@ -41,8 +41,8 @@ type account struct {
 
 func newAccount() *account { return &account{turn: make(chan struct{}, 1)} }
 
-// wait takes the turn; done gives it back. A request that has ended gets none, be the turn free or
-// not: it stores nothing any more.
+// wait takes the turn; done gives it back. A request that has ended doesn't get it, even if the turn is
+// free: it stores nothing any more.
 func (a *account) wait(ctx context.Context) error {
 	if err := ctx.Err(); err != nil {
 		return err
@@ -114,9 +114,8 @@ type quotaList struct {
 	entries  []quotaEntry
 }
 
-// quotaEntry is a state of a quota: what is stored, and what it means. The stored bytes can be told
-// before they are stored, which a revision can't, and unlike the number of a key's writes they
-// can't be anybody else's.
+// quotaEntry is a state of a quota: the stored bytes, and the quota that they encode. The bytes are known
+// before they are stored, unlike a revision, and identify the state, unlike the number of a key's writes.
 type quotaEntry struct {
 	key   string
 	data  []byte // not changed
@@ -130,8 +129,8 @@ type quotaEntry struct {
 // unknown reports whether the usage of what the quota limits isn't known.
 func (e quotaEntry) unknown() bool { return !quota.IsUsageKnown(e.quota) }
 
-// holds returns the condition that it is what is stored. Neither holds nor put copies data, which
-// is most of a transaction.
+// holds returns the condition that this state is stored. Neither holds nor put copies data, which is most
+// of a transaction.
 func (e quotaEntry) holds() clientv3.Cmp {
 	condition := clientv3.Compare(clientv3.Value(e.key), "=", "")
 	condition.WithValueBytes(e.data)
@@ -167,7 +166,7 @@ func (l *quotaList) objects() []*corev1.ResourceQuota {
 	return objects
 }
 
-// without is the state without the quota at key.
+// without returns the state without the quota at key.
 func (l *quotaList) without(key string) *quotaList {
 	if !slices.ContainsFunc(l.entries, func(e quotaEntry) bool { return e.key == key }) {
 		return l
@@ -176,7 +175,7 @@ func (l *quotaList) without(key string) *quotaList {
 		entries: slices.DeleteFunc(slices.Clone(l.entries), func(e quotaEntry) bool { return e.key == key })}
 }
 
-// after is the state once the moved quotas have been written to their store, and the writes that
+// after returns the state once the moved quotas have been written to their store, and the writes that
 // make it so, with room for one more.
 func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.ResourceQuota) (*quotaList, []clientv3.Op,
 	error) {
@@ -197,9 +196,9 @@ func (l *quotaList) after(ctx context.Context, s *accounted, moved []*corev1.Res
 	return next, writes, nil
 }
 
-// spell makes quantities remember how they are written, which takes longer than all else about
+// cacheStrings makes quantities remember how they are written, which takes longer than all else about
 // encoding a quota and is asked for twice each time.
-func spell(list corev1.ResourceList) {
+func cacheStrings(list corev1.ResourceList) {
 	for name, quantity := range list {
 		_ = quantity.String()
 		list[name] = quantity

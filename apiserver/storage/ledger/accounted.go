@@ -24,8 +24,7 @@ import (
 
 var namespaceResource = schema.GroupResource{Resource: "namespaces"}
 
-// accounted is the etcd of one kind's store: its writes move the quotas of the namespace they are
-// in.
+// accounted is the etcd client of one kind's store. Its writes move the quotas of their namespace.
 type accounted struct {
 	kubernetes.Interface
 	ledger      *Ledger
@@ -53,7 +52,7 @@ func (l *Ledger) AccountFor(client *kubernetes.Client, config *storagebackend.Co
 	defer l.mu.Unlock()
 	l.stores[s.resource] = s
 	if s.resource == quotaResource {
-		return &kubernetes.Client{Client: paced(client.Client, usageInterval, s.isCharge), Kubernetes: s}
+		return &kubernetes.Client{Client: withPacedWatcher(client.Client, usageInterval, s.isCharge), Kubernetes: s}
 	}
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
@@ -80,8 +79,8 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		enforced: quota.TakeEnforcement(ctx, s.resource, namespace, name),
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
-		// Where the request named the object by another group than it is stored in, what it costs
-		// is another thing, too; and what depends on other objects is measured here alone.
+		// If the request named the object by another group than it is stored in, the costs differ, too.
+		// Costs that depend on other objects are measured only here.
 		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) && !s.tied() {
 			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
 		}
@@ -128,7 +127,7 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 // written is called when an object outside of namespaces has been written or deleted.
 func (s *accounted) written(key string) {
 	if s.resource == classResource && quota.DependsOnRelated(deviceClaims, s.ledger.off) {
-		s.ledger.later(func() { s.ledger.reclassify(key) })
+		s.ledger.inBackground(func() { s.ledger.reclassify(key) })
 	}
 }
 
@@ -152,8 +151,7 @@ func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Ch
 		if err != nil {
 			return change, err
 		}
-		// Where it has changed since, the transaction will not hold, and what is computed here is
-		// for nothing.
+		// If it has changed since, the transaction will not hold, and this computation is wasted.
 		if len(response.Kvs) == 1 {
 			if change.Old, err = s.cost(ctx, w.key, response.Kvs[0].Value, about); err != nil {
 				return change, err
@@ -273,9 +271,9 @@ func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, re
 		if err := s.decode(ctx, string(kv.Key), kv.Value, q); err != nil {
 			return nil, err
 		}
-		spell(q.Spec.Hard)
-		spell(q.Status.Hard)
-		spell(q.Status.Used)
+		cacheStrings(q.Spec.Hard)
+		cacheStrings(q.Status.Hard)
+		cacheStrings(q.Status.Used)
 		list.entries = append(list.entries,
 			quotaEntry{key: string(kv.Key), data: kv.Value, quota: q, revision: kv.ModRevision})
 	}

@@ -43,13 +43,12 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 	}
 }
 
-// recount makes a quota's status what it should be. done is false where the quota has changed since
-// it was read.
+// recount corrects a quota's status. done is false if the quota has changed since it was read.
 //
 // It is the quota's revision that must be the same, not only its content: while that lasts, nothing
 // that would move the quota has been committed, so what is counted at any revision since is true
 // when the status is written. A device class moves no quota; those that were looked at must be the
-// same, too. A pod whose claims cost something else afterwards sees to another count.
+// same, too. A pod whose claims cost something else afterwards causes another count.
 func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done bool, err error) {
 	total, err := c.total(ctx, entry.quota)
 	if err != nil {
@@ -145,8 +144,8 @@ func (c *census) weigh(ctx context.Context, s *accounted) ([]*quota.Cost, error)
 	return costs, err
 }
 
-// each calls f with every key below the prefix as of a revision, or, where that is 0, of the
-// present one, which it returns.
+// each calls f with every key below the prefix as of a revision, which it returns. A revision of 0 means
+// the present one.
 func (l *Ledger) each(ctx context.Context, prefix string, revision int64, f func(*mvccpb.KeyValue) error) (int64,
 	error) {
 	from, end := prefix, clientv3.GetPrefixRangeEnd(prefix)

@@ -13,7 +13,7 @@
 //	                        │ moves quotas
 //	                        ▼
 //	┌───────────────▶ ┌───────────┐  no room            ┌───────────┐  no room
-//	│                 │  decide   │ ──────────────────▶ │  full     │ ────────▶ refused
+//	│                 │  decide   │ ──────────────────▶ │  stored   │ ────────▶ refused
 //	│                 │ (in turn) │ ◀────────────────── │ (look at  │
 //	│                 └───────────┘  room, or not known:│  etcd)    │ ────────▶ conflict: the
 //	│                       │ room   settle, then decide└───────────┘  object has changed

@@ -22,27 +22,27 @@ func overdue(c *quota.Cost) bool {
 	return !c.ExpiresAt().IsZero() && time.Now().After(c.ExpiresAt())
 }
 
-// expire sees to it that the quotas get back what a pod uses when its grace period ends, which no
-// write tells of. It is called with what has been written.
+// expire makes the quotas get back what a pod uses when its grace period ends, although no write shows
+// that end. It is called with the change that has been written.
 //
-// Whether a quota still has what a pod used that ended by itself can't be seen in the quota, so it
-// takes a count. Where such a pod is written or deleted, it is done now; who stores a pod that will
-// end looks at that time whether it is still there.
+// A quota doesn't show whether it still has the usage of a pod that ended by itself, so giving it back
+// takes a count. If such a pod is written or deleted, the count is done now. If a pod is stored that will
+// end, the count is done at that time, if the pod is still there.
 func (l *Ledger) expire(namespace, key string, change quota.Change) {
 	if ended := change.Old.ExpiredAt(); !ended.IsZero() {
-		l.later(func() { l.giveBack(namespace, ended) })
+		l.inBackground(func() { l.giveBack(namespace, ended) })
 		return
 	}
 	switch end := change.New.ExpiresAt(); {
 	case end.IsZero():
 		l.endings.stop(key)
 	case !end.Equal(change.Old.ExpiresAt()):
-		l.await(namespace, key, end)
+		l.giveBackAt(namespace, key, end)
 	}
 }
 
-// later does what no request waits for.
-func (l *Ledger) later(count func()) {
+// inBackground runs a count that no request waits for.
+func (l *Ledger) inBackground(count func()) {
 	l.counts.launch()
 	go func() {
 		defer l.counts.land()
@@ -50,14 +50,13 @@ func (l *Ledger) later(count func()) {
 	}()
 }
 
-// Counted waits until what writes have left to be counted after them has been; what a pod's grace
-// period leaves to its end is not among it.
+// Counted waits until the counts that writes have caused are done, except for those at the end of a pod's
+// grace period.
 func (l *Ledger) Counted(ctx context.Context) error { return l.counts.allLanded(ctx) }
 
-// await gives back at end what the pod at key uses, if it is still there. Where it is not, because
-// another server has deleted it, there is nothing to wait for, and lookAgain is the longest that
-// this isn't noticed.
-func (l *Ledger) await(namespace, key string, end time.Time) {
+// giveBackAt gives back at end what the pod at key uses, if the pod is still there. If another server has
+// deleted it, this is noticed within lookAgain.
+func (l *Ledger) giveBackAt(namespace, key string, end time.Time) {
 	l.endings.set(key, min(time.Until(end), lookAgain)+time.Millisecond, func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
@@ -65,7 +64,7 @@ func (l *Ledger) await(namespace, key string, end time.Time) {
 		switch {
 		case err != nil || len(response.Kvs) == 0:
 		case time.Now().Before(end):
-			l.await(namespace, key, end)
+			l.giveBackAt(namespace, key, end)
 		default:
 			l.giveBack(namespace, end)
 		}
@@ -80,15 +79,15 @@ type endings struct {
 	closed bool
 }
 
-// set makes f run after that time, instead of what was set for the key.
+// set makes f run after that time, in place of an earlier timer of the key.
 func (e *endings) set(key string, after time.Duration, f func()) {
 	e.mu.Lock()
 	defer e.mu.Unlock()
 	if e.closed {
 		return
 	}
-	if before := e.timers[key]; before != nil {
-		before.Stop()
+	if previous := e.timers[key]; previous != nil {
+		previous.Stop()
 	}
 	var timer *time.Timer
 	timer = time.AfterFunc(after, func() {
@@ -111,7 +110,7 @@ func (e *endings) stop(key string) {
 	}
 }
 
-// close stops all, and sets none any more.
+// close stops all timers. Afterwards set does nothing.
 func (e *endings) close() {
 	e.mu.Lock()
 	defer e.mu.Unlock()
@@ -158,8 +157,8 @@ func (l *Ledger) giveBack(namespace string, ended time.Time) {
 	}
 }
 
-// recountAll makes the status of all quotas of a namespace what it should be. done is false where
-// one has changed meanwhile.
+// recountAll corrects the status of all quotas of a namespace. done is false if one has changed
+// meanwhile.
 func (l *Ledger) recountAll(ctx context.Context, namespace string) (done bool, err error) {
 	list, err := l.read(ctx, namespace)
 	if err != nil {

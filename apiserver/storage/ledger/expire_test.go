@@ -21,8 +21,8 @@ func ending(name string, end time.Time) *corev1.Pod {
 	return p
 }
 
-// What a pod used that is deleted after its grace period has ended is given back at once, and one
-// count is enough for many of them.
+// If pods are deleted after their grace period has ended, their usage is given back at once, with one
+// count for many of them.
 func TestDeletedAfterItEnded(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -54,7 +54,7 @@ func TestDeletedAfterItEnded(t *testing.T) {
 	}
 }
 
-// What a pod used that is still there when its grace period ends is given back then.
+// The usage of a pod that is still there when its grace period ends is given back then.
 func TestEnds(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
@@ -125,7 +125,7 @@ func TestTimersEnd(t *testing.T) {
 		},
 		"the server ends": func(s *shop, a *server, revision int64) {
 			a.Stop()
-			a.await("demo", keyOf(podResource, "p"), time.Now().Add(time.Hour))
+			a.giveBackAt("demo", keyOf(podResource, "p"), time.Now().Add(time.Hour))
 		},
 	} {
 		t.Run(name, func(t *testing.T) {

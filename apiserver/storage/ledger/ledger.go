@@ -33,9 +33,9 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // etcd transaction. So nothing is ever admitted beyond a limit, no charge outlives a write that
 // failed, and neither depends on how many servers there are.
 //
-// A transaction holds only if the namespace's quotas are in the state on which it was decided.
-// Where they are not, because another server or a person was faster, it is decided again. No
-// request is refused on what the ledger merely expects: it reads once more before it says no.
+// A transaction holds only if the namespace's quotas are in the state on which it was decided. If they
+// are not, because another server or a person was faster, it is decided again. No request is refused on
+// a state that the ledger merely expects: the ledger reads the quotas once more before it refuses.
 //
 // Each object that is charged has a transaction, and so a revision, of its own. Several objects of
 // a kind at one revision would be cheaper, but Kubernetes' watches take a revision for one change:
@@ -47,7 +47,7 @@ type Ledger struct {
 	client  *kubernetes.Client
 	prefix  string          // of all keys
 	off     quota.Gates     // the feature gates that are off
-	ctx     context.Context // of what no request waits for; ends with Stop
+	ctx     context.Context // of the work that no request waits for; ends with Stop
 	cancel  context.CancelFunc
 	endings endings
 	counts  flights // of namespaces, which no request waits for
@@ -66,7 +66,7 @@ func New(client *kubernetes.Client, prefix string, off quota.Gates) *Ledger {
 		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
 }
 
-// Stop ends what no request waits for.
+// Stop ends the work that no request waits for.
 func (l *Ledger) Stop() {
 	l.cancel()
 	l.endings.close()
@@ -86,8 +86,8 @@ func (l *Ledger) account(namespace string) *account {
 	return a
 }
 
-// forget drops what is known of a namespace that has gone. Of those that another server deleted
-// nothing tells.
+// forget drops what is known of a namespace that has gone. The ledger doesn't learn of namespaces that
+// another server deleted.
 func (l *Ledger) forget(namespace string) { l.accounts.Remove(namespace) }
 
 func (l *Ledger) store(resource schema.GroupResource) *accounted {
@@ -96,7 +96,7 @@ func (l *Ledger) store(resource schema.GroupResource) *accounted {
 	return l.stores[resource]
 }
 
-// quotas is the store of quotas, and where in it a namespace's are.
+// quotas returns the store of quotas, and the prefix of the keys of a namespace's quotas.
 func (l *Ledger) quotas(namespace string) (s *accounted, prefix string) {
 	s = l.store(quotaResource)
 	return s, s.prefix + namespace + "/"
@@ -117,7 +117,7 @@ type write struct {
 	key      string
 	expected int64 // the key's revision, 0 for none
 	op       clientv3.Op
-	// change computes what the write means to quotas. It isn't asked where there are none.
+	// change computes what the write means to quotas. It isn't called if there are none.
 	change func(context.Context) (quota.Change, error)
 	// conditions are the further conditions of the change. change sets them.
 	conditions []clientv3.Cmp
@@ -164,16 +164,15 @@ func (l *Ledger) commit(ctx context.Context, namespace string, w *write) (outcom
 	if result.succeeded {
 		w.enforced.ReportAdmitted(change, w.on)
 		if len(w.stated) > 0 {
-			err = l.see(ctx, namespace, func(e quotaEntry) bool { return w.stated[e.quota.UID] != nil })
+			err = l.recordUnseen(ctx, namespace, func(e quotaEntry) bool { return w.stated[e.quota.UID] != nil })
 		}
 		l.expire(namespace, w.key, change)
-		l.untie(namespace, w.key, change)
+		l.recountKin(namespace, w.key, change)
 	}
 	return result, err
 }
 
-// commitUnbounded commits a write in a namespace that has no quotas. Where it has some, nothing is
-// decided.
+// commitUnbounded commits a write in a namespace that has no quotas. If it has some, nothing is decided.
 func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *account, w *write) (result outcome,
 	decided bool, err error) {
 	list := a.last.Load()
@@ -195,8 +194,8 @@ func (l *Ledger) commitUnbounded(ctx context.Context, namespace string, a *accou
 	return outcome{}, false, nil
 }
 
-// charge moves the quotas with the write. Where what the write means to them changes meanwhile, so
-// does change.
+// charge moves the quotas with the write. If what the write means to them changes meanwhile, charge
+// updates change.
 func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *write, change *quota.Change) (outcome,
 	error) {
 	settled := false
@@ -226,7 +225,7 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 		}
 		// The missing room may be taken by writes under way, which may fail. If what is stored has
 		// no room, the write can be refused without a turn.
-		stored, refusal, err := l.full(ctx, namespace, w, *change)
+		stored, refusal, err := l.refusalByStored(ctx, namespace, w, *change)
 		if err != nil || stored.conflict {
 			return stored.outcome, err
 		}
@@ -237,10 +236,11 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 	}
 }
 
-// full returns why the write must not be, on what is stored now; nil where it may be or that isn't
-// known. An update that was computed from another state of the object than is stored now, as it is
-// by a cache that lags behind, is a conflict and not too much: it is computed again.
-func (l *Ledger) full(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal,
+// refusalByStored returns the refusal of the write by the quotas that are stored now. It is nil if they
+// have room, or if their usage isn't known. An update that was computed from another state of the object
+// than is stored now, as it is by a cache that lags behind, is a conflict and not too much: it is
+// computed again.
+func (l *Ledger) refusalByStored(ctx context.Context, namespace string, w *write, change quota.Change) (stored landing, refusal,
 	err error) {
 	s, prefix := l.quotas(namespace)
 	response, err := l.client.KV.Txn(ctx).Then(clientv3.OpGet(w.key),
@@ -260,10 +260,10 @@ func (l *Ledger) full(ctx context.Context, namespace string, w *write, change qu
 	return stored, refusal, nil
 }
 
-// decide decides the write in its turn. Where there is no refusal, it returns the transaction,
-// which counts as launched and is to be sent at once: before the next one in turn has decided, that
-// is, since etcd should get them in this order. With settled, it waits for what is under way, and
-// decides on what is stored then.
+// decide decides the write in its turn. If there is no refusal, it returns the transaction, which counts
+// as launched. The caller must send it at once, before the next write in turn has been decided, since
+// etcd should get them in this order. With settled, decide waits for the transactions under way, and
+// decides on the state that is stored then.
 func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *write, change quota.Change,
 	settled bool) (
 	conditions []clientv3.Cmp, operations []clientv3.Op, refusal, err error) {
@@ -294,13 +294,13 @@ func (l *Ledger) decide(ctx context.Context, namespace string, a *account, w *wr
 // landing is the end of a transaction.
 type landing struct {
 	outcome
-	// conflict says that the object itself was not as expected. If neither that nor success, its
-	// quotas were not.
+	// conflict says that the object itself was not as expected. Without conflict and success, its
+	// quotas were not as expected.
 	conflict bool
 }
 
-// send commits a transaction that was launched. Even where the request ends, it lands: those behind
-// it count on it. It is the request's goroutine that waits for it, for another one would have to
+// send commits a transaction that was launched. It lands even if the request ends, because the
+// transactions behind it rely on it. The request's own goroutine waits for it: another one would have to
 // grow its stack first, which takes longer than to decide.
 func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []clientv3.Cmp,
 	operations []clientv3.Op) (landed landing, err error) {
@@ -315,8 +315,8 @@ func (l *Ledger) send(ctx context.Context, a *account, w *write, conditions []cl
 	return l.transact(ctx, w, conditions, operations)
 }
 
-// transact commits the write and the operations that go with it under the conditions. It may use
-// what room there is behind both.
+// transact commits the write and the operations that go with it under the conditions. It may append to
+// both slices in place.
 func (l *Ledger) transact(ctx context.Context, w *write, conditions []clientv3.Cmp, operations []clientv3.Op) (landing,
 	error) {
 	unchanged := clientv3.Compare(clientv3.ModRevision(w.key), "=", w.expected)
@@ -344,8 +344,8 @@ func landingOf(stored *etcdserverpb.ResponseOp, expected int64) landing {
 	return result
 }
 
-// admit returns the quotas as the change leaves them, or why it must not be. Of a quota that is
-// written itself the write says all.
+// admit returns the quotas as the change leaves them, or the refusal. It leaves out a quota that is
+// itself written.
 func (w *write) admit(change quota.Change, list *quotaList) ([]*corev1.ResourceQuota, error) {
 	w.on = slices.DeleteFunc(list.without(w.key).objects(), func(q *corev1.ResourceQuota) bool {
 		return w.stated[q.UID] != nil
@@ -396,7 +396,7 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		if result.succeeded {
 			w.enforced.ReportAdmitted(change, w.on)
 			if quota.HasStatedUsage(ctx) {
-				err = l.see(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
+				err = l.recordUnseen(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
 			}
 			// The write is done. The first write that needs the account repeats what fails now, and
 			// so does the controller.
@@ -417,7 +417,7 @@ func namespaceAndName(prefix, key string) (namespace, name string, ok bool) {
 	return namespace, name, ok && namespace != "" && name != "" && !strings.Contains(name, "/")
 }
 
-// keyPrefix is where a store keeps its objects.
+// keyPrefix returns the prefix of the keys of a store's objects.
 func keyPrefix(prefix, resourcePrefix string) string {
 	return path.Join("/", prefix, resourcePrefix) + "/"
 }

@@ -21,8 +21,9 @@ var (
 	deviceClaims  = resourcev1.Resource("resourceclaims")
 )
 
-// others reads from etcd what resource claims' costs depend on, each thing once: as of a revision,
-// or, where that is 0, as it is now. Then conditions tell whether it still is.
+// others reads the objects on which resource claims' costs depend from etcd, each once. It reads them as
+// of a revision or, if that is 0, as they are now. In that case conditions hold as long as they don't
+// change.
 type others struct {
 	ctx      context.Context
 	ledger   *Ledger
@@ -134,11 +135,11 @@ func (o *others) ofClasses() []clientv3.Cmp {
 	return conditions
 }
 
-// untie counts a namespace where a write to the object at key has changed what others cost, as far
-// as there are any: claims that the scheduler made, when their pod ends or goes or names another of
-// them, and when one of them comes or goes. It counts as well where less was given back for such a
-// claim than it may have been charged.
-func (l *Ledger) untie(namespace, key string, change quota.Change) {
+// recountKin counts a namespace if a write to the object at key has changed what others cost, and there
+// are such others. They are claims that the scheduler made: their cost changes when their pod ends, goes
+// or names another of them, and when one of them comes or goes. It also counts if less was given back for
+// such a claim than it may have been charged.
+func (l *Ledger) recountKin(namespace, key string, change quota.Change) {
 	unties, named := change.AffectsKin()
 	if !unties {
 		return
@@ -147,7 +148,7 @@ func (l *Ledger) untie(namespace, key string, change quota.Change) {
 	if kin == "" {
 		kin = change.Old.Kin()
 	}
-	l.later(func() {
+	l.inBackground(func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
 		count := change.IsUncertain()

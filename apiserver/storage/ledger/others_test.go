@@ -193,7 +193,7 @@ func TestClassChangesMeanwhile(t *testing.T) {
 	s.wantUsed(gpus, "3")
 }
 
-// What the scheduler claims for a pod is not counted a second time, but for what the pod doesn't
+// The scheduler's claims for a pod aren't counted a second time, except for devices that the pod doesn't
 // ask for, and for claims beyond the first.
 func TestClaimsOfAPodCountOnce(t *testing.T) {
 	s := newShop(t)

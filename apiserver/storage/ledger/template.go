@@ -77,7 +77,7 @@ func newTemplate(q *corev1.ResourceQuota, data []byte) *template {
 }
 
 // cut finds the first field of the number, of bytes: what is before it, what it contains, and what
-// is after it. Before is nil where there is none.
+// is after it. Before is nil if there is none.
 func cut(message []byte, number protowire.Number) (before, content, after []byte) {
 	for at := 0; at < len(message); {
 		n, kind, size := protowire.ConsumeTag(message[at:])

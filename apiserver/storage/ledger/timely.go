@@ -18,18 +18,18 @@ type Timely struct{ kubernetes.Interface }
 func (t Timely) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
 	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
 	response, err := t.Interface.OptimisticPut(ctx, key, data, expected, opts)
-	return response, late(err)
+	return response, timeoutError(err)
 }
 
 // OptimisticDelete implements kubernetes.Interface.
 func (t Timely) OptimisticDelete(ctx context.Context, key string, expected int64,
 	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
 	response, err := t.Interface.OptimisticDelete(ctx, key, expected, opts)
-	return response, late(err)
+	return response, timeoutError(err)
 }
 
-// late is the error as the API is to answer it.
-func late(err error) error {
+// timeoutError returns the error as the API answers it: with 504 if the write wasn't done in time.
+func timeoutError(err error) error {
 	switch {
 	case err == nil:
 		return nil

@@ -46,7 +46,7 @@ func TestLateWrites(t *testing.T) {
 		}
 	}
 	other := errors.New("another")
-	if got := late(other); got != other || late(nil) != nil {
+	if got := timeoutError(other); got != other || timeoutError(nil) != nil {
 		t.Errorf("got %v", got)
 	}
 }

@@ -29,14 +29,14 @@ type unseenUse map[types.UID]corev1.ResourceList
 // addTo adds to what a quota's objects use what those use that aren't there.
 func (u unseenUse) addTo(total corev1.ResourceList, quota types.UID) {
 	for name, amount := range u[quota] {
-		is, limited := total[name]
+		used, limited := total[name]
 		if !limited {
 			continue
 		}
-		if is.Add(amount); is.Sign() < 0 {
-			is = resource.Quantity{Format: is.Format}
+		if used.Add(amount); used.Sign() < 0 {
+			used = resource.Quantity{Format: used.Format}
 		}
-		total[name] = is
+		total[name] = used
 	}
 }
 
@@ -46,7 +46,7 @@ type storedUnseen struct {
 	Used corev1.ResourceList `json:"used"`
 }
 
-// unseenPrefix is where that of a namespace's quotas is.
+// unseenPrefix returns the prefix of the keys of the unseen usage of a namespace's quotas.
 func (l *Ledger) unseenPrefix(namespace string) string {
 	return keyPrefix(l.prefix, "gatehouse.dev/unseen") + namespace + "/"
 }
@@ -71,9 +71,10 @@ func (l *Ledger) unseenIn(ctx context.Context, namespace string) (unseenUse, err
 	return all, nil
 }
 
-// see takes down of some quotas of a namespace what they say is used and isn't by what is stored.
-// One that says nothing, as a new one, is counted like every other.
-func (l *Ledger) see(ctx context.Context, namespace string, which func(quotaEntry) bool) error {
+// recordUnseen stores, for some quotas of a namespace, the part of their stated usage that the stored
+// objects don't account for. A quota that states no usage, such as a new one, is counted like every
+// other.
+func (l *Ledger) recordUnseen(ctx context.Context, namespace string, which func(quotaEntry) bool) error {
 	list, err := l.read(ctx, namespace)
 	if err != nil {
 		return err

@@ -23,8 +23,8 @@ func (s *server) state(r schema.GroupResource, object runtime.Object, name strin
 	return response.Revision
 }
 
-// What a quota is said to use stays used but for what is deleted here, however it is counted: by a
-// pod that ends, by a new limit. Who is stored as one of those that use it doesn't use it twice.
+// The stated usage of a quota stays, except for objects that are deleted here, whatever causes a count: a
+// pod that ends, or a new limit. An object that the stated usage includes isn't charged twice.
 func TestStatedUsage(t *testing.T) {
 	s := newShop(t)
 	a := s.server()

@@ -35,8 +35,8 @@ type pacedWatcher struct {
 // A chargeFunc reports whether a server's own charge has made after of before.
 type chargeFunc func(ctx context.Context, before, after *mvccpb.KeyValue) bool
 
-// paced is the client with its watcher paced.
-func paced(client *clientv3.Client, interval time.Duration, charges chargeFunc) *clientv3.Client {
+// withPacedWatcher returns the client with its watcher paced.
+func withPacedWatcher(client *clientv3.Client, interval time.Duration, charges chargeFunc) *clientv3.Client {
 	c := clientv3.NewCtxClient(client.Ctx())
 	c.KV, c.Lease, c.Cluster, c.Auth, c.Maintenance = client.KV, client.Lease, client.Cluster, client.Auth,
 		client.Maintenance
@@ -47,16 +47,16 @@ func paced(client *clientv3.Client, interval time.Duration, charges chargeFunc) 
 // Watch implements clientv3.Watcher, for the watch of a watch cache, which follows a whole kind and
 // asks for progress.
 func (w pacedWatcher) Watch(ctx context.Context, key string, opts ...clientv3.OpOption) clientv3.WatchChan {
-	asked := clientv3.OpGet(key, opts...)
-	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(asked.RangeBytes())), clientv3.WithRev(asked.Rev()),
+	options := clientv3.OpGet(key, opts...)
+	in, out := w.Watcher.Watch(ctx, key, clientv3.WithRange(string(options.RangeBytes())), clientv3.WithRev(options.Rev()),
 		clientv3.WithProgressNotify()),
 		make(chan clientv3.WatchResponse)
-	go pace(ctx, in, out, w.interval, w.before, w.charges)
+	go pace(ctx, in, out, w.interval, w.stateBefore, w.charges)
 	return out
 }
 
-// before is the state of a key before a revision, nil where that isn't known any more.
-func (w pacedWatcher) before(ctx context.Context, key string, revision int64) *mvccpb.KeyValue {
+// stateBefore returns the state of a key before a revision, or nil if that isn't known any more.
+func (w pacedWatcher) stateBefore(ctx context.Context, key string, revision int64) *mvccpb.KeyValue {
 	response, err := w.kv.Get(ctx, key, clientv3.WithRev(revision-1))
 	if err != nil || len(response.Kvs) == 0 {
 		return nil
@@ -64,7 +64,7 @@ func (w pacedWatcher) before(ctx context.Context, key string, revision int64) *m
 	return response.Kvs[0]
 }
 
-// pace passes on from in to out until in is closed. before is asked once for each key.
+// pace passes events on from in to out until in is closed. It calls before once for each key.
 func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clientv3.WatchResponse,
 	interval time.Duration, before func(ctx context.Context, key string, revision int64) *mvccpb.KeyValue,
 	charges chargeFunc) {
@@ -108,7 +108,7 @@ func pace(ctx context.Context, in <-chan clientv3.WatchResponse, out chan<- clie
 		send(last)
 		last, held = clientv3.WatchResponse{}, nil
 	}
-	// until then, what comes is held; nil where nothing has been shown lately
+	// until then, what comes is held; nil if nothing has been shown lately
 	var rest <-chan time.Time
 	for {
 		select {

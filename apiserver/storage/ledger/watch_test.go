@@ -167,7 +167,7 @@ func (n named) GetList(_ context.Context, _ string, _ storage.ListOptions, list 
 	return nil
 }
 
-// What was left out of the watch cache must not be missing where a list promises a revision.
+// A list that promises a revision has the states that the watch cache leaves out.
 func TestListsOfQuotasAreStored(t *testing.T) {
 	s := storedLists{named{name: "cache"}, named{name: "etcd"}}
 	for _, test := range []struct {
