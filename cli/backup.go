@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/internal/wholefile"
 )
 
-// standard names the standard input or output as a file.
-const standard = "-"
+// stdioName is the file name that stands for the standard input or output.
+const stdioName = "-"
 
 func newBackup() *cobra.Command {
 	dir, force := apiserver.DefaultDataDir, false
@@ -31,16 +31,16 @@ replaced only with --force.`,
 		Example: `  # Of the server in ./gatehouse-data, running or not
   gatehouse backup monday.backup
 
-  # Of another, to where the keys are kept
+  # Of another server, encrypted
   gatehouse backup - --data-dir=/var/lib/gatehouse | age -r age1… > monday.age`,
-		Args: oneFile,
+		Args: checkOneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			shown := newProgress(c.ErrOrStderr())
 			save := func(out io.Writer) error {
 				defer shown.done()
 				return backup.Save(c.Context(), dir, out, shown.bytes("saving"))
 			}
-			if args[0] != standard {
+			if args[0] != stdioName {
 				write := wholefile.Create
 				if force {
 					write = wholefile.Write
@@ -74,10 +74,10 @@ directory is the one that was saved: old kubeconfigs and tokens are valid for it
 everything anew.`,
 		Example: `  gatehouse restore monday.backup --data-dir=gatehouse-data
   gatehouse serve`,
-		Args: oneFile,
+		Args: checkOneFile,
 		RunE: func(c *cobra.Command, args []string) error {
 			in := c.InOrStdin()
-			if args[0] != standard {
+			if args[0] != stdioName {
 				file, err := os.Open(args[0])
 				if err != nil {
 					return commandline.Usage(fmt.Errorf("the backup can't be read: %w", err))
@@ -86,7 +86,7 @@ everything anew.`,
 				in = file
 			}
 			shown := newProgress(c.ErrOrStderr())
-			err := backup.Restore(untilEnd{c.Context(), in}, dir, shown.bytes("restoring"))
+			err := backup.Restore(contextReader{c.Context(), in}, dir, shown.bytes("restoring"))
 			shown.done()
 			if err != nil {
 				return finish(c, err)
@@ -103,10 +103,10 @@ func addDataDir(c *cobra.Command, dir *string, usage string) {
 	c.Flags().StringVar(dir, "data-dir", *dir, usage)
 }
 
-func oneFile(c *cobra.Command, args []string) error {
+func checkOneFile(c *cobra.Command, args []string) error {
 	if len(args) != 1 || args[0] == "" {
 		return commandline.Usage(fmt.Errorf("%s takes one file, or %s, got %q (see '%s --help')", c.CommandPath(),
-			standard, args, c.CommandPath()))
+			stdioName, args, c.CommandPath()))
 	}
 	return nil
 }

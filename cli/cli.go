@@ -1,5 +1,6 @@
 // Package cli is the gatehouse command. A program with admission plugins of its own is a main that
-// calls Main with a list that has them.
+// calls Main with a list that has them. Only Main is promised to stay compatible, see
+// docs/compatibility.md.
 package cli
 
 import (

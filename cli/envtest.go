@@ -75,11 +75,11 @@ func linkAssets(dir, program string) error {
 		return err
 	}
 	for _, name := range []string{kubeAPIServerName, etcdName} {
-		if err := link(program, filepath.Join(dir, executable(name))); err != nil {
+		if err := link(program, filepath.Join(dir, executableName(name))); err != nil {
 			return err
 		}
 	}
-	kubectl := filepath.Join(dir, executable("kubectl"))
+	kubectl := filepath.Join(dir, executableName("kubectl"))
 	found, err := exec.LookPath("kubectl")
 	if err == nil {
 		found, err = filepath.Abs(found)
@@ -129,8 +129,8 @@ func stat(name string) os.FileInfo {
 	return info
 }
 
-// executable returns the name of a program's file.
-func executable(program string) string {
+// executableName returns the name of a program's file.
+func executableName(program string) string {
 	if runtime.GOOS == "windows" {
 		return program + ".exe"
 	}

@@ -18,7 +18,7 @@ func TestEnvtest(t *testing.T) {
 		t.Fatal(err)
 	}
 	bin := t.TempDir()
-	kubectl := filepath.Join(bin, executable("kubectl"))
+	kubectl := filepath.Join(bin, executableName("kubectl"))
 	if err := os.WriteFile(kubectl, nil, 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -26,9 +26,9 @@ func TestEnvtest(t *testing.T) {
 	t.Setenv("HOME", t.TempDir())
 	for _, path := range []string{bin, t.TempDir(), bin, t.TempDir() + string(os.PathListSeparator) + bin} {
 		t.Setenv("PATH", path)
-		want := map[string]string{executable("kube-apiserver"): program, executable("etcd"): program}
+		want := map[string]string{executableName("kube-apiserver"): program, executableName("etcd"): program}
 		if strings.Contains(path, bin) {
-			want[executable("kubectl")] = kubectl
+			want[executableName("kubectl")] = kubectl
 		}
 		named := filepath.Join(t.TempDir(), "made", "here")
 		var cached string
@@ -69,7 +69,7 @@ func TestEnvtest(t *testing.T) {
 // Programs that somebody has put into the folder are left alone.
 func TestEnvtestLeavesFiles(t *testing.T) {
 	dir := t.TempDir()
-	file := filepath.Join(dir, executable("etcd"))
+	file := filepath.Join(dir, executableName("etcd"))
 	if err := os.WriteFile(file, []byte("another"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -88,7 +88,7 @@ func TestEnvtestLeavesFiles(t *testing.T) {
 func TestEnvtestLeavesKubectl(t *testing.T) {
 	t.Setenv("PATH", t.TempDir())
 	dir := t.TempDir()
-	kubectl := filepath.Join(dir, executable("kubectl"))
+	kubectl := filepath.Join(dir, executableName("kubectl"))
 	if err := os.WriteFile(kubectl, []byte("another"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -124,11 +124,11 @@ func TestEtcdForTest(t *testing.T) {
 		if extra != "" {
 			args = append(slices.Clone(envtests), extra)
 		}
-		if got := forTest(args); got != want {
+		if got := isForTest(args); got != want {
 			t.Errorf("%q: %t, want %t", extra, got, want)
 		}
 	}
-	if forTest(envtests[:3]) {
+	if isForTest(envtests[:3]) {
 		t.Error("an etcd that waits for the disk is taken for a test's")
 	}
 }

@@ -17,7 +17,7 @@ var quickElection = map[string]string{"ETCD_HEARTBEAT_INTERVAL": "10", "ETCD_ELE
 // For a test envtest starts etcd with one member, and without waiting for the disk. Only tests do
 // that, and then the member elects itself sooner.
 func etcd(args []string) {
-	if forTest(args) {
+	if isForTest(args) {
 		for name, value := range quickElection {
 			if _, given := os.LookupEnv(name); !given {
 				os.Setenv(name, value) // which etcd has for what its flags don't say
@@ -27,9 +27,9 @@ func etcd(args []string) {
 	etcdmain.Main(args)
 }
 
-// forTest reports whether etcd's arguments are those of a single member that doesn't wait for the
+// isForTest reports whether etcd's arguments are those of a single member that doesn't wait for the
 // disk.
-func forTest(args []string) bool {
+func isForTest(args []string) bool {
 	flag := func(name string) bool {
 		return slices.ContainsFunc(args, func(arg string) bool {
 			given, _, _ := strings.Cut(strings.TrimLeft(arg, "-"), "=")

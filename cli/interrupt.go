@@ -30,14 +30,14 @@ func finishVerdict(c *cobra.Command, err error) error {
 	return err
 }
 
-// untilEnd reads until a context ends, even if a terminal or a pipe sends nothing.
-type untilEnd struct {
+// contextReader reads until a context ends, even if a terminal or a pipe sends nothing.
+type contextReader struct {
 	ctx context.Context
 	in  io.Reader
 }
 
 // Read implements io.Reader. It drops what arrives after the context has ended.
-func (r untilEnd) Read(p []byte) (int, error) {
+func (r contextReader) Read(p []byte) (int, error) {
 	if err := r.ctx.Err(); err != nil {
 		return 0, err
 	}
@@ -78,4 +78,4 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // standardInput returns the standard input of a command. It ends when the command is interrupted.
-func standardInput(c *cobra.Command) io.Reader { return untilEnd{c.Context(), c.InOrStdin()} }
+func standardInput(c *cobra.Command) io.Reader { return contextReader{c.Context(), c.InOrStdin()} }

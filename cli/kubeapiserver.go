@@ -57,7 +57,7 @@ its own etcd and certificates.`,
 	for _, fs := range groups.FlagSets {
 		c.Flags().AddFlagSet(fs)
 	}
-	columns, _, _ := term.TerminalSize(os.Stdout) // 0 where it is none
+	columns, _, _ := term.TerminalSize(os.Stdout) // 0 if it isn't a terminal
 	cliflag.SetUsageAndHelpFunc(c, groups, columns)
 	c.RunE = func(c *cobra.Command, _ []string) error {
 		if version.print(c.OutOrStdout()) {

@@ -19,8 +19,8 @@ import (
 	"gatehouse.dev/internal/commandline"
 )
 
-// ours is the extension that marks clusters and users of a kubeconfig as Gatehouse's.
-const ours = "gatehouse.dev"
+// gatehouseExtension is the extension that marks clusters and users of a kubeconfig as Gatehouse's.
+const gatehouseExtension = "gatehouse.dev"
 
 // contextName matches the allowed names of a context, and of its cluster and user.
 var contextName = regexp.MustCompile(`^[A-Za-z0-9][A-Za-z0-9._@:/-]*$`)
@@ -56,7 +56,7 @@ Everything else in the file stays. A context of that name is replaced only if it
 			} else if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
-			named, err := renamed(admin, name)
+			named, err := renameContext(admin, name)
 			if err != nil {
 				return fmt.Errorf("%s: %w", file, err)
 			}
@@ -70,7 +70,7 @@ Everything else in the file stays. A context of that name is replaced only if it
 			}
 			into := access.GetDefaultFilename()
 			for _, into := range access.GetLoadingPrecedence() {
-				if isServers(into, file) {
+				if isServerKubeconfig(into, file) {
 					return commandline.Usage(fmt.Errorf("kubeconfig %s is a server's own, which each start writes "+
 						"anew: unset KUBECONFIG to merge into ~/.kube/config, or name a file with --kubeconfig", into))
 				}
@@ -89,9 +89,9 @@ Everything else in the file stays. A context of that name is replaced only if it
 	return c
 }
 
-// isServers reports whether a kubeconfig was written by a server: it is own, or is in the data
+// isServerKubeconfig reports whether a kubeconfig was written by a server: it is own, or is in the data
 // directory of another server.
-func isServers(file, own string) bool {
+func isServerKubeconfig(file, own string) bool {
 	real, err := filepath.EvalSymlinks(file)
 	if err != nil {
 		return false // it isn't there
@@ -103,9 +103,9 @@ func isServers(file, own string) bool {
 	return err == nil && filepath.Base(real) == datadir.AdminKubeconfig
 }
 
-// renamed returns the current context of a kubeconfig, with its cluster and user, under another
+// renameContext returns the current context of a kubeconfig, with its cluster and user, under another
 // name.
-func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
+func renameContext(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, error) {
 	context := config.Contexts[config.CurrentContext]
 	if context == nil || config.Clusters[context.Cluster] == nil || config.AuthInfos[context.AuthInfo] == nil {
 		return nil, errors.New("has no current context with a cluster and a user")
@@ -114,7 +114,7 @@ func renamed(config *clientcmdapi.Config, name string) (*clientcmdapi.Config, er
 	named.Clusters[name], named.AuthInfos[name] = config.Clusters[context.Cluster], config.AuthInfos[context.AuthInfo]
 	named.Contexts[name] = context
 	context.Cluster, context.AuthInfo = name, name
-	mark := map[string]runtime.Object{ours: &runtime.Unknown{Raw: []byte(`{"server":"gatehouse"}`),
+	mark := map[string]runtime.Object{gatehouseExtension: &runtime.Unknown{Raw: []byte(`{"server":"gatehouse"}`),
 		ContentType: runtime.ContentTypeJSON}}
 	named.Clusters[name].Extensions, named.AuthInfos[name].Extensions = mark, mark
 	// They are in another file now.
@@ -149,10 +149,10 @@ func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
 	if err != nil {
 		return nil, err
 	}
-	if err := placeIn(config, m.named, m.name); err != nil {
+	if err := putContext(config, m.named, m.name); err != nil {
 		return nil, err
 	}
-	// The user has the key. Where it has been in no file yet, it goes into the first.
+	// The user has the key. If it was in no file yet, it goes into the first.
 	into := m.named.AuthInfos[m.name].LocationOfOrigin
 	if into == "" {
 		into = m.GetDefaultFilename()
@@ -169,19 +169,19 @@ func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
 	return config, nil
 }
 
-// placeIn puts the context of a kubeconfig into the user's under that name. It replaces an existing
+// putContext puts the context of a kubeconfig into the user's under that name. It replaces an existing
 // one only if it is Gatehouse's.
-func placeIn(config, named *clientcmdapi.Config, name string) error {
+func putContext(config, named *clientcmdapi.Config, name string) error {
 	cluster, user, context := named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
 	if there := config.Clusters[name]; there != nil {
-		if there.Extensions[ours] == nil {
+		if there.Extensions[gatehouseExtension] == nil {
 			return fmt.Errorf("there is a cluster %q already that is not of Gatehouse: choose another --name", name)
 		}
 		cluster.LocationOfOrigin = there.LocationOfOrigin
 	}
 	// The user and the context are checked too, since a cluster may have been removed by hand.
 	if there := config.AuthInfos[name]; there != nil {
-		if there.Extensions[ours] == nil {
+		if there.Extensions[gatehouseExtension] == nil {
 			return fmt.Errorf("there is a user %q already that is not of Gatehouse: choose another --name", name)
 		}
 		user.LocationOfOrigin = there.LocationOfOrigin

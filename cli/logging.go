@@ -14,26 +14,26 @@ import (
 // and errors only.
 type serverLogging struct {
 	commandline.Logging
-	said *logsapi.LoggingConfiguration
+	config *logsapi.LoggingConfiguration
 }
 
 // addFlags adds kube-apiserver's flags about logs.
 func (l *serverLogging) addFlags(fs *pflag.FlagSet) {
-	l.said = logsapi.NewLoggingConfiguration()
-	logsapi.AddFlags(l.said, fs)
+	l.config = logsapi.NewLoggingConfiguration()
+	logsapi.AddFlags(l.config, fs)
 	fs.Lookup("v").Usage = "Log level. Without any of these flags only warnings and errors are shown."
 }
 
 // apply sets klog from the command's flags, and the feature gates from theirs. The gates come
 // first: they decide which logging flags may be used.
 func (l *serverLogging) apply(c *cobra.Command) error {
-	said := false
+	set := false
 	var defaults pflag.FlagSet
 	logsapi.AddFlags(logsapi.NewLoggingConfiguration(), &defaults)
 	defaults.VisitAll(func(f *pflag.Flag) {
-		said = said || c.Flags().Lookup(f.Name).Value.String() != f.DefValue
+		set = set || c.Flags().Lookup(f.Name).Value.String() != f.DefValue
 	})
-	if !said {
+	if !set {
 		l.Apply(c.ErrOrStderr())
 		return applyGates(c)
 	}
@@ -41,7 +41,7 @@ func (l *serverLogging) apply(c *cobra.Command) error {
 		return err
 	}
 	streams := &logsapi.LoggingOptions{ErrorStream: c.ErrOrStderr(), InfoStream: c.OutOrStdout()}
-	if err := logsapi.ValidateAndApplyWithOptions(l.said, streams, utilfeature.DefaultFeatureGate); err != nil {
+	if err := logsapi.ValidateAndApplyWithOptions(l.config, streams, utilfeature.DefaultFeatureGate); err != nil {
 		return commandline.Usage(err)
 	}
 	return nil

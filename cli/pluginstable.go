@@ -142,7 +142,7 @@ func printTable(w io.Writer, rows []Row) error {
 		if r.Deprecated {
 			summary = strings.TrimSpace("(deprecated) " + summary)
 		}
-		first, rest := wrapped(summary, width)
+		first, rest := wrapText(summary, width)
 		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, first)
 		for _, line := range rest {
 			fmt.Fprintf(table, "\t\t\t\t%s\n", line)
@@ -178,7 +178,7 @@ func printWide(w io.Writer, rows []Row) error {
 			{"outside", outside}, {"access", access},
 		} {
 			label := fmt.Sprintf(labelFormat, line[0])
-			first, rest := wrapped(line[1], tableWidth-len(label))
+			first, rest := wrapText(line[1], tableWidth-len(label))
 			b.WriteString(label + first + "\n")
 			for _, more := range rest {
 				b.WriteString(strings.Repeat(" ", len(label)) + more + "\n")
@@ -189,8 +189,8 @@ func printWide(w io.Writer, rows []Row) error {
 	return err
 }
 
-// wrapped returns text in lines of width, which end at spaces and commas.
-func wrapped(text string, width int) (first string, rest []string) {
+// wrapText returns text in lines of width, which end at spaces and commas.
+func wrapText(text string, width int) (first string, rest []string) {
 	var lines []string
 	for len(text) > width {
 		at := strings.LastIndexAny(text[:width], " ,") + 1

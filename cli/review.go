@@ -162,7 +162,7 @@ func (r *reviewing) run(c *cobra.Command) error {
 		return commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
 			"standard input"))
 	}
-	if n := stdins(r.files, r.state); n > 1 {
+	if n := countStdin(r.files, r.state); n > 1 {
 		return commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
 			"can be read once", n))
 	}
@@ -247,8 +247,8 @@ func (r *reviewing) run(c *cobra.Command) error {
 	return nil
 }
 
-// stdins returns how often paths name the standard input.
-func stdins(paths ...[]string) int {
+// countStdin returns how often paths name the standard input.
+func countStdin(paths ...[]string) int {
 	n := 0
 	for _, path := range slices.Concat(paths...) {
 		if path == "-" {
@@ -261,7 +261,7 @@ func stdins(paths ...[]string) int {
 // live returns the cluster whose state is read, or nil for none, and the namespace of objects that
 // name none.
 func (r *reviewing) live(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
-	if !r.cluster.given() {
+	if !r.cluster.isSet() {
 		return nil, r.namespace, nil
 	}
 	cluster, namespace, err := r.cluster.connect(ctx, progress)

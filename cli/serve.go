@@ -137,7 +137,7 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 			return err
 		case <-soon:
 			select {
-			case <-ready: // by now, and stops as such a server does
+			case <-ready: // it is up by now, and may take its time to stop
 			default:
 				return ctx.Err()
 			}
@@ -159,7 +159,7 @@ func stopLimit(o *apiserver.Options) time.Duration {
 func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serverLogging,
 	ready chan<- struct{}) error {
 	started := collect.Little()
-	defer started() // also where it fails
+	defer started() // also if the start fails
 	decision.HideLoggedValues()
 	waiting, reached := context.WithCancel(ctx)
 	defer reached()
@@ -189,7 +189,7 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		}
 		log.Show(true)
 		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
-			srv.AdminConfig().Host, absolute(config.API.AdminKubeconfig()))
+			srv.AdminConfig().Host, absolutePath(config.API.AdminKubeconfig()))
 		tellSystemd(daemon.SdNotifyReady)
 		if config.Admission.ConfigFile != "" {
 			go followAdmission(ctx, srv)
@@ -244,7 +244,7 @@ func nameFlags(flags *pflag.FlagSet, err error) error {
 	return fmt.Errorf("%s: %w", strings.Join(named, ", "), err)
 }
 
-func absolute(path string) string {
+func absolutePath(path string) string {
 	if abs, err := filepath.Abs(path); err == nil {
 		return abs
 	}

@@ -35,8 +35,8 @@ func (l *liveFlags) addFlags(fs *pflag.FlagSet) {
 	flags.CurrentContext.BindStringFlag(fs, &l.kubeconfig.Overrides.CurrentContext)
 }
 
-// given reports whether a cluster is named.
-func (l *liveFlags) given() bool {
+// isSet reports whether a cluster is named.
+func (l *liveFlags) isSet() bool {
 	return l.kubeconfig.Rules.ExplicitPath != "" || l.kubeconfig.Overrides.CurrentContext != ""
 }
 
@@ -56,7 +56,7 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 
 func newSnapshot(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
-	told := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
+	command := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	values := string(decision.ValuesHidden)
 	c := &cobra.Command{
 		Use:   "snapshot",
@@ -81,12 +81,12 @@ objects that could not be read, and each review reports them.`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
-			told.files = append(told.files, args...)
+			command.files = append(command.files, args...)
 			if v := decision.Values(values); v != decision.ValuesHidden && v != decision.ValuesShown {
 				return commandline.Usage(fmt.Errorf("--values: %q must be %s or %s", values, decision.ValuesHidden,
 					decision.ValuesShown))
 			}
-			if err := told.snapshot(c, decision.Values(values)); err != nil {
+			if err := command.snapshot(c, decision.Values(values)); err != nil {
 				return finishVerdict(c, commandline.Usage(err))
 			}
 			return nil
@@ -94,15 +94,15 @@ objects that could not be read, and each review reports them.`,
 	}
 	var groups flag.NamedFlagSets
 	fs := groups.FlagSet("snapshot")
-	told.cluster.addFlags(fs)
-	fs.StringSliceVarP(&told.files, "filename", "f", nil,
+	command.cluster.addFlags(fs)
+	fs.StringSliceVarP(&command.files, "filename", "f", nil,
 		"Manifests whose objects are saved too, if the cluster has them: a review then updates them.")
-	fs.StringSliceVar(&told.exclude, "exclude", nil, "Patterns of files and directories that are left out of them.")
-	fs.StringVarP(&told.namespace, "namespace", "n", "",
+	fs.StringSliceVar(&command.exclude, "exclude", nil, "Patterns of files and directories that are left out of them.")
+	fs.StringVarP(&command.namespace, "namespace", "n", "",
 		"The namespace of the manifests' objects that name none. The default is the namespace of the context.")
 	fs.StringVar(&values, "values", values, "Whether values of environment variables, headers, arguments and commands "+
 		"are written: hidden or shown. Values that the manifests have are always written.")
-	told.flags.AddChain(&groups)
+	command.flags.AddChain(&groups)
 	log.AddFlags(fs)
 	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "like",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "feature-gates", "v")

@@ -29,7 +29,7 @@ type tests struct {
 func newTest(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	flags := review.NewFlags(plugins)
-	var told tests
+	var options tests
 	var groups cliflag.NamedFlagSets
 	c := &cobra.Command{
 		Use:   "test [FILE|DIRECTORY]...",
@@ -45,13 +45,13 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 		Example: `  # All suites below a directory
   gatehouse test policies/
 
-  # Cases whose names match, of suites whose names do: between slashes, as with go test
+  # Only the cases whose suite and name match, as with go test
   gatehouse test policies/ --run='images/latest'
 
-  # What no case has touched of the policies, webhooks and LimitRanges
+  # List the policies, webhooks and LimitRanges that no case has touched
   gatehouse test policies/ --coverage
 
-  # Expect the objects that come out now, where they differ
+  # Expect the present results if they differ
   gatehouse test policies/ --update
 
   # With the plugins that a kube-apiserver runs, and a report for a CI server
@@ -65,25 +65,25 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 			if err := applyGates(c); err != nil {
 				return err
 			}
-			return told.run(c, args, plugins, verify.Given(c.Flags(), &groups))
+			return options.run(c, args, plugins, verify.Given(c.Flags(), &groups))
 		},
 	}
 	flags.Add(&groups)
 	var own cliflag.NamedFlagSets
 	fs := own.FlagSet("test")
-	fs.StringVar(&told.cases, "run", "",
+	fs.StringVar(&options.cases, "run", "",
 		"Judge only the matching cases: regular expressions for the suite, the case and the row of its table, "+
 			"separated by slashes.")
-	fs.BoolVar(&told.coverage, "coverage", false,
+	fs.BoolVar(&options.coverage, "coverage", false,
 		"List the policies, validations, rules of webhooks and LimitRanges of the state that no case has touched.")
-	fs.BoolVar(&told.update, "update", false,
+	fs.BoolVar(&options.update, "update", false,
 		"Write the resulting objects into the suites if they expect something else.")
-	fs.BoolVar(&told.allowed.Calls, "allow-calls", false,
-		"Let the flags of suites have webhooks and other backends called: --webhooks=ask, --webhook=NAME=URL.")
-	fs.BoolVar(&told.allowed.Exec, "allow-exec", false,
+	fs.BoolVar(&options.allowed.Calls, "allow-calls", false,
+		"Let the flags of suites cause calls of webhooks and other backends: --webhooks=ask, --webhook=NAME=URL.")
+	fs.BoolVar(&options.allowed.Exec, "allow-exec", false,
 		"Let the flags of suites name kubeconfigs that run programs (exec, auth-provider).")
-	fs.StringVar(&told.junit, "junit", "", "A file for a JUnit report, besides the output.")
-	fs.StringVarP(&told.output, "output", "o", "",
+	fs.StringVar(&options.junit, "junit", "", "A file for a JUnit report, besides the output.")
+	fs.StringVarP(&options.output, "output", "o", "",
 		"Output format: "+strings.Join(verify.Formats, ", ")+"; text if empty.")
 	log.AddFlags(fs)
 	for _, name := range groups.Order {

@@ -395,7 +395,7 @@ func TestSuiteWithWebhooks(t *testing.T) {
 	}
 	const want = "asked.yaml:4: spec.flags: --webhook="
 	if stdout, _, code := runCommand(t, "test"); code != 2 || !strings.Contains(stdout, want) ||
-		!strings.Contains(stdout, "unless gatehouse test is given --allow-calls") {
+		!strings.Contains(stdout, "give --allow-calls, or this flag, to gatehouse test") {
 		t.Errorf("exit code %d, %s, want %s", code, stdout, want)
 	}
 }

@@ -98,12 +98,12 @@ func thisBuild() build {
 // versionFlag is kube-apiserver's --version: "false", "true", "raw", or the version to report.
 type versionFlag struct {
 	api   *apiserver.Options
-	asked string
+	value string
 }
 
 // addVersionFlag adds the flag to a server's flags.
 func addVersionFlag(fs *pflag.FlagSet, api *apiserver.Options) *versionFlag {
-	v := &versionFlag{api: api, asked: "false"}
+	v := &versionFlag{api: api, value: "false"}
 	fs.Var(v, "version", "--version, --version=raw prints version information and quits; --version=vX.Y.Z... sets the "+
 		"reported version")
 	fs.Lookup("version").NoOptDefVal = "true"
@@ -113,7 +113,7 @@ func addVersionFlag(fs *pflag.FlagSet, api *apiserver.Options) *versionFlag {
 // print prints the version of the Kubernetes inside if it is asked for.
 func (v *versionFlag) print(out io.Writer) bool {
 	info := apiserver.VersionInfo(v.api.ReportedVersion)
-	switch v.asked {
+	switch v.value {
 	case "raw":
 		fmt.Fprintf(out, "%#v\n", info)
 	case "true":
@@ -128,7 +128,7 @@ func (v *versionFlag) print(out io.Writer) bool {
 func (v *versionFlag) IsBoolFlag() bool { return true }
 
 // String implements pflag.Value.
-func (v *versionFlag) String() string { return v.asked }
+func (v *versionFlag) String() string { return v.value }
 
 // Type implements pflag.Value.
 func (v *versionFlag) Type() string { return "version" }
@@ -139,16 +139,16 @@ func (v *versionFlag) Set(s string) error {
 		if err := apiserver.CheckReportedVersion(s); err != nil {
 			return err
 		}
-		v.asked, v.api.ReportedVersion = s, s
+		v.value, v.api.ReportedVersion = s, s
 		return nil
 	}
 	if s != "raw" {
-		asked, err := strconv.ParseBool(s)
+		value, err := strconv.ParseBool(s)
 		if err != nil {
 			return err
 		}
-		s = strconv.FormatBool(asked)
+		s = strconv.FormatBool(value)
 	}
-	v.asked = s
+	v.value = s
 	return nil
 }

@@ -185,16 +185,16 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 	case found.Unavailable != "":
 		return w.unavailable(found.Unavailable)
 	case found.Gone:
-		return fmt.Errorf("%s not found, and nothing about it is recorded%s", object, aWhile)
+		return fmt.Errorf("%s not found, and nothing about it is recorded%s", object, retentionNote)
 	}
-	return fmt.Errorf("nothing about %s is recorded%s", object, aWhile)
+	return fmt.Errorf("nothing about %s is recorded%s", object, retentionNote)
 }
 
-// aWhile explains why nothing may be recorded.
-const aWhile = ": a server keeps decisions for a while, in memory, each its own where there are several"
+// retentionNote explains why nothing may be recorded.
+const retentionNote = ": a server keeps decisions for a while, in memory; if there are several servers, each keeps its own"
 
-// unrecorded names the requests that --last-refused doesn't know.
-const unrecorded = "; requests that authentication or authorization refused are not recorded, " +
+// notRecordedNote names the requests that --last-refused doesn't know.
+const notRecordedNote = "; requests that authentication or authorization refused are not recorded, " +
 	"and an object that is missing, exists or has changed meanwhile counts as no refusal"
 
 func (w *whyCommand) explainLast(ctx context.Context) error {
@@ -207,7 +207,7 @@ func (w *whyCommand) explainLast(ctx context.Context) error {
 		return w.unavailable(err)
 	}
 	if d == nil {
-		return fmt.Errorf("no refusal is recorded %s%s%s", where, aWhile, unrecorded)
+		return fmt.Errorf("no refusal is recorded %s%s%s", where, retentionNote, notRecordedNote)
 	}
 	return w.explain(d)
 }
@@ -234,7 +234,7 @@ func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {
 		return commandline.Usage(fmt.Errorf("%q is a type: say which object, as %s/NAME", auditID,
 			mapping.Resource.Resource))
 	}
-	return fmt.Errorf("no request with the audit ID %q is recorded %s%s", auditID, where, aWhile)
+	return fmt.Errorf("no request with the audit ID %q is recorded %s%s", auditID, where, retentionNote)
 }
 
 func (w *whyCommand) explain(d *v1alpha1.Decision) error {

@@ -11,9 +11,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// setUp is a webhook or a policy that the server has. The list shows those that never did anything,
-// which decisions can't.
-type setUp struct {
+// configuredObject is a webhook or a policy that the server has. The list also shows those that never
+// did anything, which decisions can't show.
+type configuredObject struct {
 	Kind          string `json:"kind"` // Webhook or Policy, as a Call's
 	Name          string `json:"name"`
 	Configuration string `json:"configuration,omitempty"`
@@ -26,8 +26,8 @@ type setUp struct {
 
 // configuration lists all that is set up, and what of it can't be listed.
 type configuration struct {
-	Items   []setUp  `json:"items"`
-	Missing []string `json:"missing,omitempty"`
+	Items   []configuredObject `json:"items"`
+	Missing []string           `json:"missing,omitempty"`
 }
 
 const (
@@ -36,14 +36,14 @@ const (
 	maxConfigured = 2000
 )
 
-// configured answers with the webhooks and policies of the server, as far as the user may list
+// serveConfigured answers with the webhooks and policies of the server, as far as the user may list
 // them.
-func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
+func (d *Dashboard) serveConfigured(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithTimeout(r.Context(), configuredTimeout)
 	defer cancel()
 	api := d.client.AdmissionregistrationV1()
 	options := metav1.ListOptions{Limit: maxConfigured}
-	found := configuration{Items: []setUp{}}
+	found := configuration{Items: []configuredObject{}}
 	problem := func(what string, list metav1.ListInterface, err error) bool {
 		if err == nil && list.GetContinue() != "" {
 			found.Missing = append(found.Missing, fmt.Sprintf("%s: only %d of them are listed", what, maxConfigured))
@@ -63,7 +63,7 @@ func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
 	if !problem("MutatingWebhookConfigurations", mutating, err) {
 		for _, c := range mutating.Items {
 			for _, webhook := range c.Webhooks {
-				found.add(setUp{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name, Mutating: true},
+				found.add(configuredObject{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name, Mutating: true},
 					webhook.FailurePolicy)
 			}
 		}
@@ -72,14 +72,14 @@ func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
 	if !problem("ValidatingWebhookConfigurations", validating, err) {
 		for _, c := range validating.Items {
 			for _, webhook := range c.Webhooks {
-				found.add(setUp{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name}, webhook.FailurePolicy)
+				found.add(configuredObject{Kind: "Webhook", Name: webhook.Name, Configuration: c.Name}, webhook.FailurePolicy)
 			}
 		}
 	}
-	var bindings boundTo
+	var bindings bindingCounts
 	validatingBindings, err := api.ValidatingAdmissionPolicyBindings().List(ctx, options)
 	if !problem("ValidatingAdmissionPolicyBindings", validatingBindings, err) {
-		bindings = boundTo{}
+		bindings = bindingCounts{}
 		for _, b := range validatingBindings.Items {
 			bindings[b.Spec.PolicyName]++
 		}
@@ -87,13 +87,13 @@ func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
 	policies, err := api.ValidatingAdmissionPolicies().List(ctx, options)
 	if !problem("ValidatingAdmissionPolicies", policies, err) {
 		for _, p := range policies.Items {
-			found.add(setUp{Kind: "Policy", Name: p.Name, Bindings: bindings.count(p.Name)}, p.Spec.FailurePolicy)
+			found.add(configuredObject{Kind: "Policy", Name: p.Name, Bindings: bindings.count(p.Name)}, p.Spec.FailurePolicy)
 		}
 	}
 	bindings = nil
 	mutatingBindings, err := api.MutatingAdmissionPolicyBindings().List(ctx, options)
 	if !problem("MutatingAdmissionPolicyBindings", mutatingBindings, err) {
-		bindings = boundTo{}
+		bindings = bindingCounts{}
 		for _, b := range mutatingBindings.Items {
 			bindings[b.Spec.PolicyName]++
 		}
@@ -101,17 +101,17 @@ func (d *Dashboard) configured(w http.ResponseWriter, r *http.Request) {
 	mutatingPolicies, err := api.MutatingAdmissionPolicies().List(ctx, options)
 	if !problem("MutatingAdmissionPolicies", mutatingPolicies, err) {
 		for _, p := range mutatingPolicies.Items {
-			found.add(setUp{Kind: "Policy", Name: p.Name, Mutating: true, Bindings: bindings.count(p.Name)},
+			found.add(configuredObject{Kind: "Policy", Name: p.Name, Mutating: true, Bindings: bindings.count(p.Name)},
 				p.Spec.FailurePolicy)
 		}
 	}
 	respond(w, found)
 }
 
-// boundTo counts bindings by the policy that they name. It is nil where they aren't known.
-type boundTo map[string]int
+// bindingCounts counts bindings by the policy that they name. It is nil if they aren't known.
+type bindingCounts map[string]int
 
-func (b boundTo) count(policy string) *int {
+func (b bindingCounts) count(policy string) *int {
 	if b == nil {
 		return nil
 	}
@@ -119,7 +119,7 @@ func (b boundTo) count(policy string) *int {
 	return &count
 }
 
-func (c *configuration) add(s setUp, failurePolicy *admissionv1.FailurePolicyType) {
+func (c *configuration) add(s configuredObject, failurePolicy *admissionv1.FailurePolicyType) {
 	s.FailurePolicy = string(admissionv1.Fail)
 	if failurePolicy != nil {
 		s.FailurePolicy = string(*failurePolicy)

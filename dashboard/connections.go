@@ -28,8 +28,8 @@ type connection struct {
 	of *connections
 }
 
-// bound makes a server keep to the bound.
-func (c *connections) bound(server *http.Server) {
+// limit makes a server keep to maxConnections.
+func (c *connections) limit(server *http.Server) {
 	server.ConnState = func(conn net.Conn, state http.ConnState) {
 		switch state {
 		case http.StateNew:
@@ -68,8 +68,8 @@ func (c *connections) forget(conn net.Conn) {
 	}
 }
 
-// know marks the connection of a request as one on which somebody has been let in.
-func know(ctx context.Context) {
+// markKnown marks the connection of a request as one on which somebody has been let in.
+func markKnown(ctx context.Context) {
 	if conn, ok := ctx.Value(connectionKey{}).(*connection); ok {
 		conn.of.mu.Lock()
 		defer conn.of.mu.Unlock()

@@ -73,9 +73,9 @@ func (d *Dashboard) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
-	mux.HandleFunc("GET /events", d.events)
-	mux.HandleFunc("GET /decision/{namespace}/{name}", d.decision)
-	mux.HandleFunc("GET /configured", d.configured)
+	mux.HandleFunc("GET /events", d.serveEvents)
+	mux.HandleFunc("GET /decision/{namespace}/{name}", d.serveDecision)
+	mux.HandleFunc("GET /configured", d.serveConfigured)
 	return d.door.openTo(mux), nil
 }
 
@@ -92,7 +92,7 @@ func (d *Dashboard) Run(ctx context.Context) error {
 		Handler: handler, ReadHeaderTimeout: headerTimeout, IdleTimeout: idleTimeout, MaxHeaderBytes: maxHeader,
 		BaseContext: func(net.Listener) context.Context { return ctx },
 	}
-	new(connections).bound(server)
+	new(connections).limit(server)
 	ended := make(chan error, 2)
 	go func() { ended <- server.Serve(d.listener) }()
 	followed := make(chan struct{})
@@ -122,8 +122,8 @@ type explained struct {
 	Remedies []why.Remedy       `json:"remedies"`
 }
 
-// decision answers with one decision.
-func (d *Dashboard) decision(w http.ResponseWriter, r *http.Request) {
+// serveDecision answers with one decision.
+func (d *Dashboard) serveDecision(w http.ResponseWriter, r *http.Request) {
 	found := d.mirror.get(r.PathValue("namespace") + "/" + r.PathValue("name"))
 	if found == nil {
 		refuse(w, http.StatusNotFound, "the server no longer keeps this decision")

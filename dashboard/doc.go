@@ -28,4 +28,6 @@
 // Nothing is passed on to the API server: a page can ask for these three things only.
 //
 // The page (page/) is plain HTML, CSS and JavaScript modules, as they are.
+//
+// The package has no promise of compatibility.
 package dashboard

@@ -147,7 +147,7 @@ func (d *door) openTo(next http.Handler) http.Handler {
 		}
 		ctx, cancel := context.WithDeadline(r.Context(), end)
 		defer cancel()
-		know(ctx)
+		markKnown(ctx)
 		if r.URL.Path == "/" { // with a ticket
 			http.Redirect(w, r, d.path, http.StatusSeeOther)
 			return
@@ -162,7 +162,7 @@ func (d *door) admit(w http.ResponseWriter, r *http.Request) (end time.Time, cod
 	switch {
 	case !d.isOurs(r.Host):
 		// A foreign name may resolve to this address (DNS rebinding).
-		return end, http.StatusMisdirectedRequest, "this is " + d.host + ", and not " + strconv.Quote(cut(r.Host, 100))
+		return end, http.StatusMisdirectedRequest, "this is " + d.host + ", and not " + strconv.Quote(shorten(r.Host, 100))
 	case r.Method != http.MethodGet:
 		w.Header().Set("Allow", "GET")
 		return end, http.StatusMethodNotAllowed, "nothing can be changed here"

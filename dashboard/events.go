@@ -21,7 +21,7 @@ const (
 	heartbeat = 20 * time.Second
 )
 
-// events sends a page everything, and then the changes, as server-sent events:
+// serveEvents sends a page everything, and then the changes, as server-sent events:
 //
 //	state  how it is with the server
 //	reset  forget everything: what follows is all there is
@@ -29,7 +29,7 @@ const (
 //	ready  what follows is news
 //	added  rows, the newest last
 //	gone   the IDs of those that the server no longer keeps
-func (d *Dashboard) events(w http.ResponseWriter, r *http.Request) {
+func (d *Dashboard) serveEvents(w http.ResponseWriter, r *http.Request) {
 	p := d.mirror.open(maxPages)
 	if p == nil {
 		refuse(w, http.StatusServiceUnavailable, "too many pages are open")

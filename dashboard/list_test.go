@@ -56,7 +56,7 @@ func TestListInParts(t *testing.T) {
 	eventually(t, "the one that has gone to have gone", func() bool { return d.mirror.get("shop/d-0") == nil })
 	d.mirror.mu.Lock()
 	defer d.mirror.mu.Unlock()
-	kept := d.mirror.kept()
+	kept := d.mirror.entries()
 	if len(kept) != len(list.Items) || len(d.mirror.byKey) != len(kept) {
 		t.Fatalf("%d decisions are kept, by %d names, want %d", len(kept), len(d.mirror.byKey), len(list.Items))
 	}

@@ -58,7 +58,7 @@ const (
 
 // page is an open page, with the changes that it still has to get.
 type page struct {
-	wake    chan struct{} // has one element where there is something to tell
+	wake    chan struct{} // has one element if the page has changes to get
 	all     bool          // everything anew
 	state   bool
 	changes []change
@@ -122,7 +122,7 @@ func (m *mirror) Replace(objects []any, _ string) error {
 	m.mu.Lock()
 	defer m.mu.Unlock()
 	objects = objects[max(0, len(objects)-m.limit):]
-	if slices.EqualFunc(m.kept(), objects, func(e *entry, object any) bool { return object == any(e.decision) }) {
+	if slices.EqualFunc(m.entries(), objects, func(e *entry, object any) bool { return object == any(e.decision) }) {
 		return nil // all of it came while it was read
 	}
 	m.byKey, m.order = map[string]*entry{}, nil
@@ -163,7 +163,7 @@ func (m *mirror) remove(key string) {
 	delete(m.byKey, key)
 	m.tell(change{e, true})
 	if len(m.order) > 2*len(m.byKey)+100 {
-		m.order = m.kept()
+		m.order = m.entries()
 	}
 }
 
@@ -177,8 +177,8 @@ func (m *mirror) removeOldest() {
 	}
 }
 
-// kept returns the entries that aren't gone, the oldest first.
-func (m *mirror) kept() []*entry {
+// entries returns the entries that aren't gone, the oldest first.
+func (m *mirror) entries() []*entry {
 	kept := make([]*entry, 0, len(m.byKey))
 	for _, e := range m.order {
 		if !e.gone {
@@ -261,7 +261,7 @@ func (m *mirror) take(p *page) news {
 		n.state = &current
 	}
 	if p.all {
-		n.rows = m.kept()
+		n.rows = m.entries()
 	}
 	p.all, p.state, p.changes = false, false, nil
 	return n

@@ -61,25 +61,25 @@ const (
 
 func newRow(d *v1alpha1.Decision) row {
 	r := row{
-		ID: key(d), At: d.Time.UnixMicro(), Took: micro(d.Duration), Operation: d.Request.Operation,
+		ID: key(d), At: d.Time.UnixMicro(), Took: microseconds(d.Duration), Operation: d.Request.Operation,
 		Group: d.Request.Group, Resource: d.Request.Resource, Object: decision.Object(&d.Request),
 		Namespace: d.Request.Namespace, DryRun: d.Request.DryRun, User: d.Request.User.Username,
-		Agent: cut(d.Request.UserAgent, maxRowAgent), Server: d.Labels[v1alpha1.ServerLabel],
+		Agent: shorten(d.Request.UserAgent, maxRowAgent), Server: d.Labels[v1alpha1.ServerLabel],
 		Verdict: v1alpha1.Verdict(v1alpha1.Outcome(d)),
-		Code:    d.Code, Message: cut(d.Message, maxRowMessage), By: d.By, ChangedBy: d.ChangedBy,
+		Code:    d.Code, Message: shorten(d.Message, maxRowMessage), By: d.By, ChangedBy: d.ChangedBy,
 	}
 	if d.Request.Subresource != "" {
 		r.Resource += "/" + d.Request.Subresource
 	}
 	for _, s := range d.Steps {
-		step := rowStep{Plugin: s.Plugin, Round: s.Round, Verdict: unusual(s.Verdict), Took: micro(s.Duration),
+		step := rowStep{Plugin: s.Plugin, Round: s.Round, Verdict: omitAdmitted(s.Verdict), Took: microseconds(s.Duration),
 			Changes: len(s.Patch)}
 		if s.Phase == "Validate" {
 			step.Phase = "V"
 		}
 		for _, c := range s.Calls {
-			step.Calls = append(step.Calls, rowCall{c.Kind, c.Name, c.Configuration, unusual(c.Verdict), c.FailedOpen,
-				micro(c.Duration), len(c.Patch)})
+			step.Calls = append(step.Calls, rowCall{c.Kind, c.Name, c.Configuration, omitAdmitted(c.Verdict), c.FailedOpen,
+				microseconds(c.Duration), len(c.Patch)})
 		}
 		r.Steps = append(r.Steps, step)
 	}
@@ -88,17 +88,17 @@ func newRow(d *v1alpha1.Decision) row {
 
 func key(d *v1alpha1.Decision) string { return d.Namespace + "/" + d.Name }
 
-func micro(d metav1.Duration) int64 { return int64(d.Duration / time.Microsecond) }
+func microseconds(d metav1.Duration) int64 { return int64(d.Duration / time.Microsecond) }
 
-func unusual(v v1alpha1.Verdict) v1alpha1.Verdict {
+func omitAdmitted(v v1alpha1.Verdict) v1alpha1.Verdict {
 	if v == v1alpha1.Admitted {
 		return ""
 	}
 	return v
 }
 
-// cut shortens a text to about limit bytes.
-func cut(text string, limit int) string {
+// shorten shortens a text to about limit bytes.
+func shorten(text string, limit int) string {
 	if len(text) <= limit {
 		return text
 	}

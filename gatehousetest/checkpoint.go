@@ -20,15 +20,15 @@ const (
 	atOnce = 64
 	// passes bounds how often Reset undoes what controllers have written meanwhile.
 	passes = 10
-	// named bounds the keys that an error names.
-	named = 3
+	// maxNamedKeys bounds the number of keys that an error names.
+	maxNamedKeys = 3
 
-	// events are stored below this.
-	events = "events/"
+	// eventsPrefix begins the keys of events.
+	eventsPrefix = "events/"
 )
 
-// owners are the kinds whose controllers make objects, in the order in which they are deleted.
-var owners = [][]string{
+// ownerKinds are the kinds whose controllers make objects, in the order in which they are deleted.
+var ownerKinds = [][]string{
 	{"cronjobs", "deployments"},
 	{"controllers", "daemonsets", "jobs", "replicasets", "statefulsets"}, // the first of replication
 }
@@ -37,10 +37,10 @@ var owners = [][]string{
 type Checkpoint struct {
 	server *Server
 	prefix string
-	kept   map[string]stored // by key
+	kept   map[string]storedValue // by key
 }
 
-type stored struct {
+type storedValue struct {
 	value   []byte
 	version int64 // etcd's
 }
@@ -55,7 +55,7 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	if s.Etcd == nil {
 		return nil, errors.New("a checkpoint needs a server with an etcd of its own")
 	}
-	if err := s.settled(ctx); err != nil {
+	if err := s.awaitSettled(ctx); err != nil {
 		return nil, err
 	}
 	c := &Checkpoint{server: s, prefix: s.config.API.Etcd.StorageConfig.Prefix + "/"}
@@ -63,9 +63,9 @@ func (s *Server) Checkpoint(ctx context.Context) (*Checkpoint, error) {
 	if err != nil {
 		return nil, err
 	}
-	c.kept = make(map[string]stored, len(current))
+	c.kept = make(map[string]storedValue, len(current))
 	for key, s := range current {
-		if !strings.HasPrefix(key, c.prefix+events) { // which end by themselves
+		if !strings.HasPrefix(key, c.prefix+eventsPrefix) { // which end by themselves
 			c.kept[key] = s
 		}
 	}
@@ -94,7 +94,7 @@ func (c *Checkpoint) Reset(ctx context.Context) error {
 		}
 	}
 	return fmt.Errorf("resetting the server: something goes on writing %s: what a test runs must end before",
-		strings.Join(restored[:min(len(restored), named)], ", "))
+		strings.Join(restored[:min(len(restored), maxNamedKeys)], ", "))
 }
 
 // restore restores the objects, and returns the keys of those that differed.
@@ -105,13 +105,13 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	}
 	etcd := c.server.Etcd.Client()
 	// Owners go first: their controllers would make again what is gone.
-	made := make([][]string, len(owners)+1)
+	made := make([][]string, len(ownerKinds)+1)
 	for key := range current {
 		if _, kept := c.kept[key]; !kept {
 			kind, _, _ := strings.Cut(strings.TrimPrefix(key, c.prefix), "/")
-			turn := slices.IndexFunc(owners, func(kinds []string) bool { return slices.Contains(kinds, kind) })
+			turn := slices.IndexFunc(ownerKinds, func(kinds []string) bool { return slices.Contains(kinds, kind) })
 			if turn < 0 {
-				turn = len(owners)
+				turn = len(ownerKinds)
 			}
 			made[turn] = append(made[turn], key)
 		}
@@ -119,7 +119,7 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 	var restored []string
 	for _, keys := range made {
 		for _, key := range keys {
-			if !strings.HasPrefix(key, c.prefix+events) { // which nobody goes by, and come late
+			if !strings.HasPrefix(key, c.prefix+eventsPrefix) { // which nothing depends on, and which come late
 				restored = append(restored, key)
 			}
 		}
@@ -158,22 +158,22 @@ func (c *Checkpoint) restore(ctx context.Context) ([]string, error) {
 		return nil, err
 	}
 	for key, version := range versions {
-		c.kept[key] = stored{c.kept[key].value, *version}
+		c.kept[key] = storedValue{c.kept[key].value, *version}
 	}
 	return restored, nil
 }
 
 // read returns everything that is stored, except for what servers store about themselves.
-func (c *Checkpoint) read(ctx context.Context) (map[string]stored, error) {
+func (c *Checkpoint) read(ctx context.Context) (map[string]storedValue, error) {
 	response, err := c.server.Etcd.Client().KV.Get(ctx, c.prefix, clientv3.WithPrefix())
 	if err != nil {
 		return nil, err
 	}
-	current := make(map[string]stored, len(response.Kvs))
+	current := make(map[string]storedValue, len(response.Kvs))
 	for _, kv := range response.Kvs {
 		key := string(kv.Key)
 		if !apiserver.OwnKey(strings.TrimPrefix(key, c.prefix)) {
-			current[key] = stored{kv.Value, kv.ModRevision}
+			current[key] = storedValue{kv.Value, kv.ModRevision}
 		}
 	}
 	return current, nil

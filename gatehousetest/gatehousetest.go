@@ -9,8 +9,8 @@
 //
 // The server stores in a real etcd in a temporary directory, listens with TLS on a free port of
 // 127.0.0.1, and ends with the test. There may be several at once. Unlike envtest it needs no
-// binaries and no process. If the test fails, the last of what the server has logged, which is what
-// klog logs in this process, is shown below the test's own errors.
+// binaries and no process. If the test fails, the last lines of the server's log, which is klog's log
+// in this process, are shown below the test's own errors.
 //
 // # What a test needs
 //
@@ -26,6 +26,9 @@
 // for example one that was started by
 //
 //	gatehouse serve --secure-port=0
+//
+// The exported names and their behaviour are promised to stay compatible, except for those that say
+// otherwise; see docs/compatibility.md.
 package gatehousetest
 
 import (
@@ -52,17 +55,17 @@ import (
 type Server struct {
 	// Config is the client configuration of the cluster's administrator.
 	Config *rest.Config
-	// Kubeconfig is the file that says the same to kubectl.
+	// Kubeconfig is a kubeconfig file with the same configuration, for kubectl.
 	Kubeconfig string
 	// DataDir is the directory in which the server keeps everything; empty for a shared server.
 	DataDir string
 	// Etcd is the server's own etcd, to look at what is stored; nil if it uses another.
 	Etcd *etcd.Server
 
-	running *server.Server // nil for one that is shared
-	config  *server.Config
-	stop    func() error
-	ends    []func() // what ends with it
+	running  *server.Server // nil for one that is shared
+	config   *server.Config
+	stop     func() error
+	cleanups []func() // what ends with it
 }
 
 // An Option changes a server before it starts.
@@ -156,7 +159,7 @@ func run(dir string, options []Option) (*Server, error) {
 	}
 	s.stop = func() error {
 		defer testlog.Stopping()()
-		for _, end := range s.ends {
+		for _, end := range s.cleanups {
 			end()
 		}
 		cancel()
@@ -165,7 +168,7 @@ func run(dir string, options []Option) (*Server, error) {
 	select {
 	case <-running.Ready():
 		settled := time.AfterFunc(collect.Settle, collect.GiveBack)
-		s.ends = append(s.ends, func() { settled.Stop() })
+		s.cleanups = append(s.cleanups, func() { settled.Stop() })
 		return s, nil
 	case err := <-ended:
 		cancel()

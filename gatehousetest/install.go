@@ -214,7 +214,7 @@ func (s *Server) serve(handler http.Handler) (url string, ca []byte, err error) 
 			klog.ErrorS(err, "The test's webhook server ended")
 		}
 	}()
-	s.ends = append(s.ends, func() {
+	s.cleanups = append(s.cleanups, func() {
 		stop()
 		<-ended
 	})

@@ -12,8 +12,8 @@ import (
 	"gatehouse.dev/internal/testlog"
 )
 
-// shared names a kubeconfig file in the environment.
-const shared = "GATEHOUSETEST_KUBECONFIG"
+// sharedVariable names a kubeconfig file in the environment.
+const sharedVariable = "GATEHOUSETEST_KUBECONFIG"
 
 // Main runs the tests of a package; call it in TestMain. It starts a server, or uses the one that
 // GATEHOUSETEST_KUBECONFIG leads to, prepares it with setUp, which may be nil, runs the tests, ends
@@ -56,18 +56,18 @@ func runMain(m *testing.M, setUp func(*Server) error, options []Option) (code in
 
 // open starts a server in a temporary directory, or connects to the shared one.
 func open(options []Option) (*Server, error) {
-	if file := os.Getenv(shared); file != "" {
+	if file := os.Getenv(sharedVariable); file != "" {
 		if len(options) > 0 {
 			return nil, fmt.Errorf("%s=%s: the server that it leads to has its own options, and can't have others: "+
-				"unset it for these tests", shared, file)
+				"unset it for these tests", sharedVariable, file)
 		}
 		config, err := clientcmd.BuildConfigFromFlags("", file)
 		if err != nil {
-			return nil, fmt.Errorf("%s=%s: %w", shared, file, err)
+			return nil, fmt.Errorf("%s=%s: %w", sharedVariable, file, err)
 		}
 		s := &Server{Config: config, Kubeconfig: file}
 		s.stop = sync.OnceValue(func() error {
-			for _, end := range s.ends {
+			for _, end := range s.cleanups {
 				end()
 			}
 			return nil

@@ -17,15 +17,15 @@ import (
 )
 
 const (
-	// settledPoll is how often settled checks whether the controllers are done, and settledWithin
+	// settledPoll is how often awaitSettled checks whether the controllers are done, and settledWithin
 	// bounds the wait.
 	settledPoll   = 5 * time.Millisecond
 	settledWithin = 30 * time.Second
 )
 
-// settled waits until the running controllers have set up the cluster. Otherwise every reset would
+// awaitSettled waits until the running controllers have set up the cluster. Otherwise every reset would
 // undo what they do later, and they would do it again.
-func (s *Server) settled(ctx context.Context) error {
+func (s *Server) awaitSettled(ctx context.Context) error {
 	config := rest.CopyConfig(s.Config)
 	config.QPS = -1
 	client, err := kubernetes.NewForConfig(config)
@@ -35,10 +35,10 @@ func (s *Server) settled(ctx context.Context) error {
 	var missing []func(context.Context, kubernetes.Interface) error
 	runs := s.config.Controllers.Runs
 	if runs(names.ServiceAccountController) && runs(names.RootCACertificatePublisherController) {
-		missing = append(missing, missingOfNamespaces)
+		missing = append(missing, checkNamespaces)
 	}
 	if runs(names.ClusterRoleAggregationController) {
-		missing = append(missing, missingOfClusterRoles)
+		missing = append(missing, checkClusterRoles)
 	}
 	ctx, cancel := context.WithTimeout(ctx, settledWithin)
 	defer cancel()
@@ -55,8 +55,8 @@ func (s *Server) settled(ctx context.Context) error {
 	return nil
 }
 
-// missingOfNamespaces returns an error if a namespace lacks what every namespace gets.
-func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error {
+// checkNamespaces returns an error if a namespace lacks an object that every namespace gets.
+func checkNamespaces(ctx context.Context, client kubernetes.Interface) error {
 	namespaces, err := client.CoreV1().Namespaces().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err
@@ -77,9 +77,9 @@ func missingOfNamespaces(ctx context.Context, client kubernetes.Interface) error
 	return nil
 }
 
-// missingOfClusterRoles returns an error if a ClusterRole lacks rules of the roles that its
+// checkClusterRoles returns an error if a ClusterRole lacks rules of the roles that its
 // aggregationRule selects.
-func missingOfClusterRoles(ctx context.Context, client kubernetes.Interface) error {
+func checkClusterRoles(ctx context.Context, client kubernetes.Interface) error {
 	roles, err := client.RbacV1().ClusterRoles().List(ctx, metav1.ListOptions{})
 	if err != nil {
 		return err

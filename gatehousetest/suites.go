@@ -11,7 +11,7 @@ import (
 
 // RunSuites runs the suites of admission tests (kind AdmissionTest, docs/test.md) in files, and in
 // directories with everything below them. Each suite and each case is a subtest. Paths are relative
-// to the test's directory. The flags of a suite may call and run what they name, as the test itself
+// to the test's directory. The flags of a suite may call backends and run programs, as the test itself
 // may.
 func RunSuites(t *testing.T, paths ...string) {
 	t.Helper()

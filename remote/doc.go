@@ -16,4 +16,6 @@
 // later what storage decided, such as ResourceQuota, do here what they do beside any other storage.
 //
 // Rules returns the webhook rules with which an API server asks the plugins.
+//
+// The package has no promise of compatibility.
 package remote

@@ -68,14 +68,14 @@ func answer(ctx context.Context, request *admissionv1.AdmissionRequest,
 	if err != nil {
 		return server.Errored(err), nil
 	}
-	told := &warnings{}
-	if err := phase(warning.WithWarningRecorder(ctx, told), a); err != nil {
+	recorder := &warnings{}
+	if err := phase(warning.WithWarningRecorder(ctx, recorder), a); err != nil {
 		if verdict, _ := plugin.VerdictOf(err); verdict == plugin.Failed {
 			return server.Response{}, err
 		}
-		return a.annotated(server.Errored(err)).WithWarnings(told.texts...), nil
+		return a.addAnnotations(server.Errored(err)).WithWarnings(recorder.texts...), nil
 	}
-	return a.annotated(passed(a)).WithWarnings(told.texts...), nil
+	return a.addAnnotations(passed(a)).WithWarnings(recorder.texts...), nil
 }
 
 // attributes are the attributes with which the chain is called for a request.
@@ -99,7 +99,7 @@ func (a *attributes) AddAnnotationWithLevel(key, value string, _ auditinternal.L
 	return nil
 }
 
-func (a *attributes) annotated(response server.Response) server.Response {
+func (a *attributes) addAnnotations(response server.Response) server.Response {
 	for _, key := range slices.Sorted(maps.Keys(a.annotations)) {
 		response = response.WithAuditAnnotation(key, a.annotations[key])
 	}

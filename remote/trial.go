@@ -91,7 +91,7 @@ func (t *trial) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	}
 	r := t.request(a)
 	if err := t.call(ctx, func(ctx context.Context) error { return mutator.Admit(ctx, r, o) }); err != nil {
-		t.tellRefusal(ctx, a, err)
+		t.reportRefusal(ctx, a, err)
 		return nil
 	}
 	if r.object == nil || a.GetOperation() == admission.Connect {
@@ -99,9 +99,9 @@ func (t *trial) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	}
 	operations, err := jsondiff.Of(a.GetObject(), r.object)
 	if err != nil {
-		t.tell(ctx, a, "failed", plugin.Failed, 0, fmt.Sprintf("comparing what it would change: %v", err))
+		t.report(ctx, a, "failed", plugin.Failed, 0, fmt.Sprintf("comparing what it would change: %v", err))
 	} else if len(operations) > 0 {
-		t.tell(ctx, a, "would-change", plugin.Admitted, 0, "would change "+pathsOf(operations))
+		t.report(ctx, a, "would-change", plugin.Admitted, 0, "would change "+pathsOf(operations))
 	}
 	return nil
 }
@@ -114,7 +114,7 @@ func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admissio
 	}
 	r := t.request(a)
 	if changing, ok := t.tried.(plugin.Mutator); ok && t.phases.Has(plugin.Mutating) {
-		err := t.call(warning.WithWarningRecorder(ctx, untold{}), func(ctx context.Context) error {
+		err := t.call(warning.WithWarningRecorder(ctx, discardWarnings{}), func(ctx context.Context) error {
 			return changing.Admit(ctx, r, o)
 		})
 		if err != nil {
@@ -122,21 +122,21 @@ func (t *trial) Validate(ctx context.Context, a admission.Attributes, o admissio
 		}
 	}
 	if err := t.call(ctx, func(ctx context.Context) error { return validator.Validate(ctx, r, o) }); err != nil {
-		t.tellRefusal(ctx, a, err)
+		t.reportRefusal(ctx, a, err)
 	}
 	return nil
 }
 
-// untold drops warnings, so that clients don't get them.
-type untold struct{}
+// discardWarnings drops warnings, so that clients don't get them.
+type discardWarnings struct{}
 
 // AddWarning implements warning.Recorder.
-func (untold) AddWarning(string, string) {}
+func (discardWarnings) AddWarning(string, string) {}
 
 // call calls the plugin. A plugin that panics has failed.
 func (t *trial) call(ctx context.Context, plugin func(context.Context) error) (err error) {
 	if t.mode == Audit {
-		ctx = warning.WithWarningRecorder(ctx, untold{})
+		ctx = warning.WithWarningRecorder(ctx, discardWarnings{})
 	}
 	defer func() {
 		if cause := recover(); cause != nil {
@@ -148,17 +148,17 @@ func (t *trial) call(ctx context.Context, plugin func(context.Context) error) (e
 	return plugin(ctx)
 }
 
-// tellRefusal reports that the plugin would refuse the request, or couldn't decide.
-func (t *trial) tellRefusal(ctx context.Context, a admission.Attributes, err error) {
+// reportRefusal reports that the plugin would refuse the request, or couldn't decide.
+func (t *trial) reportRefusal(ctx context.Context, a admission.Attributes, err error) {
 	verdict, code := plugin.VerdictOf(err)
 	if verdict == plugin.Failed {
-		t.tell(ctx, a, "failed", verdict, code, fmt.Sprintf("couldn't decide: %v", err))
+		t.report(ctx, a, "failed", verdict, code, fmt.Sprintf("couldn't decide: %v", err))
 		return
 	}
-	t.tell(ctx, a, "would-refuse", verdict, code, fmt.Sprintf("would refuse: %v", err))
+	t.report(ctx, a, "would-refuse", verdict, code, fmt.Sprintf("would refuse: %v", err))
 }
 
-func (t *trial) tell(ctx context.Context, a admission.Attributes, what string, verdict plugin.Verdict, code int32,
+func (t *trial) report(ctx context.Context, a admission.Attributes, what string, verdict plugin.Verdict, code int32,
 	text string) {
 	if err := a.AddAnnotation(t.name+"."+what, text); err != nil {
 		klog.ErrorS(err, "Adding an audit annotation", "plugin", t.name)

@@ -215,7 +215,7 @@ async function openStated() {
     ? [h("p", { class: "note" }, content.problem), h("button", { onclick: close }, "Close")]
     : request(content.decision, content.remedies ?? [], close)).flat().filter(Boolean));
   article.scrollTop = 0;
-  // Where there is room for the request alone, who opened it goes there.
+  // If there is room for the request alone, the focus goes to it.
   if (getComputedStyle(byId("list").parentElement).display === "none") article.querySelector("h2")?.focus();
   return undefined;
 }

@@ -1,7 +1,7 @@
 import { h } from "./dom.js";
 
-// A JSON patch (RFC 6902) says what is there now, and not what was. What was is known where an
-// earlier plugin set it in the same request. Known follows the steps to tell.
+// A JSON patch (RFC 6902) has the new values, and not the old ones. An old value is known if an
+// earlier plugin set it in the same request. Known follows the steps to find it.
 export class Known {
   set = new Map(); // what is known, by path: {value, by}
 
@@ -17,7 +17,7 @@ export class Known {
     return undefined;
   }
 
-  // after takes in an operation. Where elements of an array move nothing is known of them any more.
+  // after applies an operation. If elements of an array move, nothing is known of them any more.
   after(operation, by) {
     const { op, path, from, value } = operation;
     const last = segments(path).at(-1);

@@ -58,7 +58,7 @@ export class List {
     const { height, container, rows, pool } = this;
     const over = 8;
     const last = Math.min(rows.length, Math.ceil((container.scrollTop + container.clientHeight) / height) + over);
-    // Where rows have gone it may be scrolled beyond the last one, until the browser has seen that.
+    // If rows have gone, it may be scrolled beyond the last one until the browser notices.
     const first = Math.max(0, Math.min(Math.floor(container.scrollTop / height) - over, last));
     while (pool.length < last - first) {
       const element = line();

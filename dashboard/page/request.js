@@ -58,7 +58,7 @@ function facts(d, total) {
   return h("dl", { class: "facts" }, rows.map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", {}, text))));
 }
 
-// shares is where the time went, in proportion.
+// shares shows how the time was spent, in proportion.
 function shares(total, mutate, validate) {
   const rest = Math.max(0, total - mutate - validate);
   const parts = [["mutate", "Mutating", mutate], ["validate", "Validating", validate],

@@ -30,8 +30,9 @@ var (
 	before   int // what the percentage was
 )
 
-// Little is called when a start begins. What it returns is to be called when the start is over.
-// Several servers of a process may start at a time. An explicit GOGC takes precedence.
+// Little makes the collector collect little until over is called. Call it when a start begins, and
+// over when the start is over. Several servers of a process may start at a time. An explicit GOGC
+// takes precedence.
 func Little() (over func()) {
 	if os.Getenv("GOGC") != "" {
 		return func() {}

@@ -20,15 +20,14 @@ const (
 	calm = 128 << 20
 	// worthwhile is how much must have been allocated before memory is given back again, in bytes.
 	worthwhile = 256 << 20
-	// containerShare is the part of a container's memory from which on the collector does all to
-	// stay below.
+	// containerShare is the part of a container's memory that the collector tries to stay below.
 	containerShare = 0.9
 )
 
-// FollowLoad is for a server that is ready. It gives back what the start needed, once that has
-// settled. From then on until over is closed it gives the collector more room, and gives memory back
-// when the server is calm after work: of a server that has made 8,000 pods that is a sixth of the
-// memory. An explicit GOGC or GOMEMLIMIT takes precedence.
+// FollowLoad gives back what the start of a server needed, once the server has settled. From then on
+// until over is closed, it gives the collector more room, and gives memory back when the server is
+// calm after work. After 8,000 pods that is a sixth of the memory. Call it when a server is ready. An
+// explicit GOGC or GOMEMLIMIT takes precedence.
 func FollowLoad(over <-chan struct{}) {
 	select {
 	case <-over:
@@ -64,8 +63,8 @@ func follow(over <-chan struct{}) {
 	}
 }
 
-// shouldGiveBack reports whether free memory is to go back to the system, by the bytes that were
-// allocated in the last tick and since memory was given back.
+// shouldGiveBack reports whether to give free memory back to the system, by the bytes that were
+// allocated in the last tick and since memory was last given back.
 func shouldGiveBack(lastTick, sinceGiven uint64) bool {
 	return lastTick < calm && sinceGiven >= worthwhile
 }

@@ -10,7 +10,7 @@ import (
 	"golang.org/x/sys/unix"
 )
 
-// giveProgramBack takes the program's pages out of the process. It is no error where that can't be.
+// giveProgramBack takes the program's pages out of the process, if the system allows that.
 func giveProgramBack() {
 	program, err := os.Readlink("/proc/self/exe")
 	if err != nil {
@@ -31,9 +31,9 @@ type mapping struct {
 	start, end uintptr
 }
 
-// unwritten are the parts of smaps (see proc_pid_smaps(5)) that show the program's file as it is:
-// they can't be written, and nobody has changed a page of them, as a debugger does that has set a
-// breakpoint, or a tracer.
+// unwritten returns the mappings of smaps (see proc_pid_smaps(5)) that are the program's unchanged
+// file. They can't be written, and no page has changed, as it does if a debugger or a tracer sets a
+// breakpoint.
 func unwritten(smaps io.Reader, program string) []mapping {
 	var found []mapping
 	var last mapping

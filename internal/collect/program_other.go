@@ -2,5 +2,5 @@
 
 package collect
 
-// giveProgramBack is for systems that tell what a process has of its program.
+// giveProgramBack does nothing: only Linux shows which pages of its program a process has.
 func giveProgramBack() {}

@@ -18,29 +18,29 @@ import (
 	"gatehouse.dev/internal/terminal"
 )
 
-// ExitUsage is the exit code that says that the command line or a file it names is wrong. Besides
-// it there are 0, and 1 for anything that failed while running.
+// ExitUsage is the exit code if the command line, or a file that it names, is wrong. The other exit
+// codes are 0, and 1 if something failed while running.
 const ExitUsage = 2
 
-// usageError is an error in what the user wrote.
+// usageError is an error in the command line, or in a file that it names.
 type usageError struct{ error }
 
 func (e usageError) Unwrap() error { return e.error }
 
-// Usage is an error in what the user wrote: it ends the program with ExitUsage.
+// Usage returns an error about the command line, or about a file that it names. It ends the program
+// with ExitUsage.
 func Usage(err error) error { return usageError{err} }
 
-// IsUsage reports whether an error is about what the user wrote.
+// IsUsage reports whether an error is one of Usage.
 func IsUsage(err error) bool {
 	var usage usageError
 	return errors.As(err, &usage)
 }
 
-// ErrInterrupted is the error of a command that was told to stop before its work was done.
+// ErrInterrupted is the error of a command that was interrupted before its work was done.
 var ErrInterrupted = errors.New("interrupted before it was done")
 
-// Stopped returns the error with which a server ended: nil if it ended because its context did. A
-// server that is told to stop has done its work.
+// Stopped returns the error with which a server ended, or nil if it ended because its context did.
 func Stopped(ctx context.Context, err error) error {
 	if ctx.Err() != nil && errors.Is(err, context.Canceled) {
 		return nil
@@ -48,24 +48,24 @@ func Stopped(ctx context.Context, err error) error {
 	return err
 }
 
-// ExitCode is an error that ends the program with a code, and without a word more than was printed.
+// ExitCode is an error that ends the program with a code, and prints nothing.
 type ExitCode int
 
 // Error implements error.
 func (ExitCode) Error() string { return "" }
 
-// Prepare makes a root command take flags and words as all of Kubernetes' commands do, and leaves
-// its errors to Run.
+// Prepare makes a root command parse flags and words as Kubernetes' commands do, and leave errors to
+// Run.
 func Prepare(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
-		return Usage(fmt.Errorf("%w%s (see '%s --help')", err, meantFlag(c, err), c.CommandPath()))
+		return Usage(fmt.Errorf("%w%s (see '%s --help')", err, suggestFlag(c, err), c.CommandPath()))
 	})
 }
 
-// meantFlag is the end of a message about a flag that a command doesn't have.
-func meantFlag(c *cobra.Command, err error) string {
+// suggestFlag returns the end of a message about an unknown flag.
+func suggestFlag(c *cobra.Command, err error) string {
 	var unknown *pflag.NotExistError
 	if !errors.As(err, &unknown) || unknown.GetSpecifiedShortnames() != "" {
 		return ""
@@ -79,14 +79,14 @@ func meantFlag(c *cobra.Command, err error) string {
 	return nearest.Meant("--"+unknown.GetSpecifiedName(), names)
 }
 
-// Run runs a root command with args until it is done or ctx ends, says on stderr what failed, and
-// returns the program's exit code.
+// Run runs a root command with args until it is done or ctx ends, prints errors on stderr, and returns
+// the program's exit code.
 func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr io.Writer) int {
 	root.SetArgs(args)
 	root.SetOut(stdout)
 	root.SetErr(stderr)
 	for _, c := range root.Commands() {
-		c.Flags().SetOutput(stderr) // cobra would tell of deprecated flags on the standard output
+		c.Flags().SetOutput(stderr) // cobra would warn about deprecated flags on the standard output
 	}
 	err := root.ExecuteContext(ctx)
 	if err == nil {
@@ -98,7 +98,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	if code := ExitCode(0); errors.As(err, &code) {
 		return int(code)
 	}
-	for _, one := range each(err) {
+	for _, one := range splitError(err) {
 		fmt.Fprintf(stderr, "%s: %s\n", root.Name(), terminal.Escape(strings.ReplaceAll(one, "\n", "\n  ")))
 	}
 	if IsUsage(err) {
@@ -107,9 +107,9 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	return 1
 }
 
-// each returns the texts of the errors that err joins, each with what the others that wrap it say
-// before it.
-func each(err error) []string {
+// splitError returns the texts of the errors that err joins, each with the prefix of the errors that
+// wrap it.
+func splitError(err error) []string {
 	var joined []error
 	switch e := err.(type) {
 	case utilerrors.Aggregate:
@@ -124,7 +124,7 @@ func each(err error) []string {
 			break
 		}
 		if before, ends := strings.CutSuffix(err.Error(), inner.Error()); ends {
-			texts := each(inner)
+			texts := splitError(inner)
 			for i := range texts {
 				texts[i] = before + texts[i]
 			}
@@ -136,7 +136,7 @@ func each(err error) []string {
 	}
 	var texts []string
 	for _, one := range joined {
-		for _, text := range each(one) {
+		for _, text := range splitError(one) {
 			if !slices.Contains(texts, text) {
 				texts = append(texts, text)
 			}
@@ -145,13 +145,13 @@ func each(err error) []string {
 	return texts
 }
 
-// Help shows a command's help, for commands that have nothing to do but their parts.
+// Help shows a command's help. It is the RunE of commands that only have subcommands.
 func Help(c *cobra.Command, _ []string) error { return c.Help() }
 
-// KnownWord refuses words that are none of a command's parts.
+// KnownWord refuses words that aren't subcommands of a command.
 func KnownWord(c *cobra.Command, args []string) error { return KnownPath(c, args) }
 
-// KnownPath refuses words that don't lead from c to one of its parts, and names what was meant.
+// KnownPath refuses words that don't lead from c to one of its subcommands, and suggests one.
 func KnownPath(c *cobra.Command, words []string) error {
 	for _, word := range words {
 		parts := c.Commands()
@@ -165,8 +165,8 @@ func KnownPath(c *cobra.Command, words []string) error {
 	return nil
 }
 
-// NoArgs refuses positional arguments by name: a flag's value that was separated from it, most
-// often, or the name of one of the command's parts that is misspelt.
+// NoArgs refuses positional arguments, and names them. Most often they are the value of a flag that
+// was separated from it, or the misspelt name of a subcommand.
 func NoArgs(c *cobra.Command, args []string) error {
 	if len(args) > 0 {
 		return Usage(fmt.Errorf("%s takes no arguments, got %q%s (see '%s --help')", c.CommandPath(), args,
@@ -175,7 +175,7 @@ func NoArgs(c *cobra.Command, args []string) error {
 	return nil
 }
 
-// partNames are the names of a command's parts.
+// partNames returns the names of a command's subcommands.
 func partNames(c *cobra.Command) []string {
 	var names []string
 	for _, part := range c.Commands() {
@@ -184,7 +184,7 @@ func partNames(c *cobra.Command) []string {
 	return names
 }
 
-// Version is that of the module that the program was built from.
+// Version returns the version of the module that the program was built from.
 func Version() string {
 	if info, ok := debug.ReadBuildInfo(); ok {
 		return info.Main.Version

@@ -7,9 +7,8 @@ import (
 	"github.com/spf13/cobra"
 )
 
-// CompleteNames has the shell complete a flag's names, of which there may be several, separated by
-// commas: the last of them, by those that aren't there yet. Commands without the flag are left
-// alone.
+// CompleteNames makes the shell complete names in a flag's comma-separated list. It completes the last
+// name, with names that aren't in the list yet. It does nothing if the command doesn't have the flag.
 func CompleteNames(c *cobra.Command, flag string, names []string) {
 	if c.Flags().Lookup(flag) == nil {
 		return
@@ -27,6 +26,6 @@ func CompleteNames(c *cobra.Command, flag string, names []string) {
 		return lists, cobra.ShellCompDirectiveNoFileComp | cobra.ShellCompDirectiveNoSpace
 	})
 	if err != nil {
-		panic(err) // it is registered twice
+		panic(err) // the flag has a completion already
 	}
 }

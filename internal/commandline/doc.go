@@ -1,7 +1,6 @@
-// Package commandline is what the commands have in common: gatehouse's, and gatehouse-webhook's.
+// Package commandline has the parts that the commands of gatehouse and gatehouse-webhook share.
 //
-// A command line that is wrong is a [Usage] error, and ends a program with [ExitUsage]; [Run] runs
-// a program's root command and says what failed, each error in a line. [GroupFlags] shows flags by
-// group and the examples below them. [Logging] is what -v means, and [Kubeconfig] finds a cluster
-// as kubectl does.
+// [Run] runs a program's root command and prints errors, each on a line. A wrong command line is a
+// [Usage] error, which ends a program with [ExitUsage]. [GroupFlags] shows flags by group, with the
+// examples below them. [Logging] implements -v, and [Kubeconfig] finds a cluster as kubectl does.
 package commandline

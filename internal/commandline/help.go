@@ -12,8 +12,8 @@ import (
 	"k8s.io/component-base/term"
 )
 
-// GroupFlags adds the flags to the command and makes its help show them by group. If flags are
-// named in first, the help shows these, in their order of groups, and --help=all all of them.
+// GroupFlags adds flags to a command and makes its help show them by group. If first names flags, the
+// help shows only these, and --help=all shows all.
 func GroupFlags(c *cobra.Command, groups cliflag.NamedFlagSets, first ...string) {
 	for _, name := range groups.Order {
 		c.Flags().AddFlagSet(groups.FlagSets[name])
@@ -44,7 +44,7 @@ func GroupFlags(c *cobra.Command, groups cliflag.NamedFlagSets, first ...string)
 	})
 }
 
-// selectFlags returns the flags named, each with the first line of its usage.
+// selectFlags returns the flags of these names, each with the first line of its usage.
 func selectFlags(groups cliflag.NamedFlagSets, names []string) cliflag.NamedFlagSets {
 	var selected cliflag.NamedFlagSets
 	for _, name := range names {
@@ -71,7 +71,7 @@ func (h *helpFlag) String() string { return strconv.FormatBool(h.shown) }
 // Type implements pflag.Value.
 func (h *helpFlag) Type() string { return "bool" }
 
-// IsBoolFlag tells the library that the flag needs no value.
+// IsBoolFlag reports to the library that the flag needs no value.
 func (h *helpFlag) IsBoolFlag() bool { return true }
 
 // Set implements pflag.Value.

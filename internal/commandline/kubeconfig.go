@@ -9,26 +9,26 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 )
 
-// Kubeconfig says how a command that is a client reaches its server, and as whom: by the files and
-// flags by which kubectl is told.
+// Kubeconfig holds the flags by which a client command finds its server and its user. They are
+// kubectl's, and so are the files that it reads.
 type Kubeconfig struct {
 	Rules     *clientcmd.ClientConfigLoadingRules
 	Overrides clientcmd.ConfigOverrides
 }
 
-// NewKubeconfig is one that no flag has said anything to.
+// NewKubeconfig returns a Kubeconfig without any flags set.
 func NewKubeconfig() *Kubeconfig {
 	return &Kubeconfig{Rules: clientcmd.NewDefaultClientConfigLoadingRules()}
 }
 
-// AddFlags adds the flags by which kubectl is told.
+// AddFlags adds kubectl's flags for the server and the user.
 func (k *Kubeconfig) AddFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&k.Rules.ExplicitPath, "kubeconfig", "",
 		"The kubeconfig file. Without it $KUBECONFIG and ~/.kube/config are read, as kubectl does.")
 	clientcmd.BindOverrideFlags(&k.Overrides, fs, clientcmd.RecommendedConfigOverrideFlags(""))
 }
 
-// AddFileFlags adds the flags that name a kubeconfig file and a context of it, and no others.
+// AddFileFlags adds only the flags that name a kubeconfig file and a context in it.
 func (k *Kubeconfig) AddFileFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&k.Rules.ExplicitPath, "kubeconfig", "",
 		"The kubeconfig file of the cluster. Without it $KUBECONFIG and ~/.kube/config are read, or in a pod what the "+
@@ -38,8 +38,8 @@ func (k *Kubeconfig) AddFileFlags(fs *pflag.FlagSet) {
 	flags.CurrentContext.BindStringFlag(fs, &k.Overrides.CurrentContext)
 }
 
-// Load is the configuration of a client, the namespace that the flags or the context name (default
-// where neither does), and whether it was a flag.
+// Load returns the configuration of a client, and the namespace that the flags or the context name,
+// or "default" if neither does. byFlag reports whether a flag named it.
 func (k *Kubeconfig) Load() (config *rest.Config, namespace string, byFlag bool, err error) {
 	loader := clientcmd.NewNonInteractiveDeferredLoadingClientConfig(k.Rules, &k.Overrides)
 	config, err = loader.ClientConfig()

@@ -14,9 +14,9 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// Logging is what the server's parts log. Without -v only warnings and errors are shown, and only
-// while the server is up: what fails for a moment during a start is tried again, and what fails for
-// good is the command's own error.
+// Logging controls the server's log. Without -v it shows only warnings and errors, and only while the
+// server is up. During a start, failures that pass are of no interest, and a failure that doesn't is
+// the command's own error.
 type Logging struct {
 	verbosity int
 	shown     atomic.Bool
@@ -45,7 +45,7 @@ func (l *Logging) Apply(out io.Writer) {
 		return
 	}
 	set("logtostderr", "false")
-	set("stderrthreshold", "4") // above FATAL, the highest: the writers below are all
+	set("stderrthreshold", "4") // above FATAL, the highest: klog uses only the writers below
 	set("one_output", "true")
 	klog.SetOutputBySeverity("INFO", io.Discard)
 	klog.SetOutputBySeverity("WARNING", l)
@@ -53,11 +53,11 @@ func (l *Logging) Apply(out io.Writer) {
 	klog.SetOutputBySeverity("FATAL", fatal{out})
 }
 
-// Show begins or ends showing warnings and errors.
+// Show shows or hides warnings and errors from now on.
 func (l *Logging) Show(shown bool) { l.shown.Store(shown) }
 
-// UntilStopped is a context that ends when asked does, a moment later: what a stop makes the
-// server's parts say isn't shown.
+// UntilStopped returns a context that ends a moment after asked does. In that moment the log is
+// hidden, so that it doesn't show the errors that a stop causes.
 func (l *Logging) UntilStopped(asked context.Context) (context.Context, context.CancelFunc) {
 	ctx, stop := context.WithCancel(context.WithoutCancel(asked))
 	context.AfterFunc(asked, func() {
@@ -75,13 +75,13 @@ func (l *Logging) Write(line []byte) (int, error) {
 	return l.out.Write(line)
 }
 
-// fatal ends the process with a sentence, where klog would write the stacks of all goroutines. A
-// hook of Kubernetes' that fails while the server starts says so this way.
+// fatal ends the process with a sentence. klog would write the stacks of all goroutines. Kubernetes
+// logs a fatal error if one of its hooks fails while the server starts.
 type fatal struct{ out io.Writer }
 
 // Write implements io.Writer for klog.
 func (f fatal) Write(line []byte) (int, error) {
-	_, message, _ := strings.Cut(string(line), "] ") // what is before is the time and the place
+	_, message, _ := strings.Cut(string(line), "] ") // the time and the place come before it
 	fmt.Fprintf(f.out, "gatehouse: %s\n", strings.TrimSpace(message))
 	os.Exit(1)
 	return 0, nil

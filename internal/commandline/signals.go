@@ -13,8 +13,7 @@ import (
 const sentTwice = 50 * time.Millisecond
 
 // UntilSignal returns a context that ends at the first SIGINT or SIGTERM. A second signal ends the
-// process at once, whatever it waits for, with 128 and the signal's number as its exit code. It is
-// called once, by main.
+// process at once, with 128 plus the signal's number as its exit code. main calls it once.
 func UntilSignal() context.Context {
 	ctx, cancel := context.WithCancel(context.Background())
 	signals := make(chan os.Signal, 2)

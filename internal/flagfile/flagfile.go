@@ -4,10 +4,9 @@
 //	enable-admission-plugins: [PodNodeSelector]
 //	feature-gates: {ContextualLogging: true}
 //
-// A flag that takes a list has one in the file, and one that takes pairs has a map. Both take a
-// string, too, as on the command line: A,B or api/all=true. Everything that is no flag, or isn't of
-// its flag's type, is an error with its line; so is what is there twice. A flag that the command
-// line has keeps what it has there.
+// A flag that takes a list has a list in the file, and a flag that takes pairs has a map. Both may be
+// a string too, as on the command line: A,B or api/all=true. An unknown or duplicate flag, or a value
+// that isn't of its flag's type, is an error with its line. The command line takes precedence.
 package flagfile
 
 import (
@@ -26,11 +25,11 @@ import (
 	"gatehouse.dev/internal/nearest"
 )
 
-// maxSize is how large a file may be, in bytes.
+// maxSize bounds a file, in bytes.
 const maxSize = 1 << 20
 
-// Load sets the flags of fs that a file has and the command line hasn't. Flags named in without are
-// the command line's alone. The error names all that is wrong with the file.
+// Load sets the flags of fs that are in a file and not on the command line. Flags that without names
+// may only be on the command line. The error names all mistakes in the file.
 func Load(fs *pflag.FlagSet, name string, without ...string) error {
 	file, err := os.Open(name)
 	if err != nil {
@@ -51,7 +50,7 @@ func set(fs *pflag.FlagSet, name string, data []byte, without []string) error {
 	decoder := yaml.NewDecoder(bytes.NewReader(data))
 	var document, another yaml.Node
 	if err := decoder.Decode(&document); errors.Is(err, io.EOF) {
-		return nil // it says nothing
+		return nil // the file is empty
 	} else if err != nil {
 		return fmt.Errorf("%s: %w", name, err)
 	}
@@ -82,7 +81,7 @@ func set(fs *pflag.FlagSet, name string, data []byte, without []string) error {
 	return errors.Join(errs...)
 }
 
-// setOne sets the flag that a key names. seen are the lines of the keys before.
+// setOne sets the flag that a key names. seen has the lines of the keys before.
 func setOne(fs *pflag.FlagSet, names []string, seen map[string]int, key, value *yaml.Node) error {
 	flag := fs.Lookup(key.Value)
 	switch {
@@ -98,7 +97,7 @@ func setOne(fs *pflag.FlagSet, names []string, seen map[string]int, key, value *
 	seen[key.Value] = key.Line
 	texts, err := textsOf(flag.Value.Type(), value)
 	if err != nil || flag.Changed {
-		return err // the command line has the last word, and what is wrong is wrong all the same
+		return err // the command line takes precedence, but a mistake in the file is an error anyway
 	}
 	if len(texts) == 0 {
 		if list, ok := flag.Value.(pflag.SliceValue); ok {
@@ -115,8 +114,8 @@ func setOne(fs *pflag.FlagSet, names []string, seen map[string]int, key, value *
 	return nil
 }
 
-// textsOf is what the command line would have for a flag of a type, once for each time that it has
-// the flag. It knows the types of all flags that servers have.
+// textsOf returns the values that the command line would have for a flag of a type, one for each time
+// it would have the flag. It knows the types of all flags of servers.
 func textsOf(flagType string, value *yaml.Node) ([]string, error) {
 	switch flagType {
 	case "stringSlice", "int32Slice", "stringArray", "namedCertKey":
@@ -143,7 +142,7 @@ func textsOf(flagType string, value *yaml.Node) ([]string, error) {
 	return nil, errors.New("is for the command line alone")
 }
 
-// text is what the command line would have for all of a list or a map.
+// text returns the value of a list or a map that is written as a string.
 func text(value *yaml.Node, instead string) ([]string, error) {
 	switch value.ShortTag() {
 	case "!!str", "!!int":
@@ -192,7 +191,7 @@ func pairsOf(flagType string, value *yaml.Node) ([]string, error) {
 	})
 }
 
-// scalar is the text of a value, which must be of one of the types.
+// scalar returns the text of a value, which must be of one of the types.
 func scalar(value *yaml.Node, tags ...string) ([]string, error) {
 	if value.Kind != yaml.ScalarNode || !slices.Contains(tags, value.ShortTag()) {
 		what, remedy := article(tags), ""
@@ -204,8 +203,8 @@ func scalar(value *yaml.Node, tags ...string) ([]string, error) {
 	return []string{value.Value}, nil
 }
 
-// list are the texts of a list's items, which must be of one of the types, strings where none is
-// named.
+// list returns the texts of a list's items, which must be of one of the types, or strings if none is
+// given.
 func list(value *yaml.Node, tags ...string) (items []string, err error) {
 	if len(tags) == 0 {
 		tags = []string{"!!str"}
@@ -223,7 +222,7 @@ func list(value *yaml.Node, tags ...string) (items []string, err error) {
 	return items, nil
 }
 
-// pairs are a map's keys and values, as join makes them one text.
+// pairs returns a map's keys and values, joined by join.
 func pairs(value *yaml.Node, join func(key, value string) (string, error)) (joined []string, err error) {
 	if value.Kind != yaml.MappingNode {
 		return nil, fmt.Errorf("is %s, must be a map", kindOf(value))
@@ -248,7 +247,7 @@ func pairs(value *yaml.Node, join func(key, value string) (string, error)) (join
 	return joined, nil
 }
 
-// commaSeparated is what a flag takes for several items.
+// commaSeparated joins items as a flag takes them.
 func commaSeparated(items []string) (string, error) {
 	var out strings.Builder
 	w := csv.NewWriter(&out)
@@ -259,7 +258,7 @@ func commaSeparated(items []string) (string, error) {
 	return strings.TrimSuffix(out.String(), "\n"), nil
 }
 
-// kindOf says what a node is.
+// kindOf describes a node.
 func kindOf(n *yaml.Node) string {
 	switch n.Kind {
 	case yaml.MappingNode:
@@ -275,7 +274,7 @@ func kindOf(n *yaml.Node) string {
 	return article([]string{n.ShortTag()})
 }
 
-// article is the types' name with an article.
+// article returns the name of types with an article.
 func article(tags []string) string {
 	switch tags[len(tags)-1] {
 	case "!!bool":

@@ -1,12 +1,12 @@
-// Package kubeversion tells Kubernetes' packages which version they are of. Kubernetes' own build
-// writes that into k8s.io/component-base and k8s.io/client-go when it links a program. A program
-// that has Kubernetes as a module finds it among its modules. Packages that don't know take it for
-// version 0.0: no metric is hidden, requests are warned of APIs that a later version deprecates,
-// and kubernetes_build_info and the user agents in audit logs are wrong.
+// Package kubeversion sets the version of Kubernetes' packages. Kubernetes' own build writes it into
+// k8s.io/component-base and k8s.io/client-go when it links a program. This package takes it from the
+// modules of the program. Without it the packages assume version 0.0: no metric is hidden, requests
+// are warned about APIs that a later version deprecates, and kubernetes_build_info and the user agents
+// in audit logs are wrong.
 //
-// Some packages read the version when they are initialized. This one is initialized before them:
-// all that it imports is so anyway, and of packages that are ready Go initializes that first whose
-// path sorts first. It needs to be imported only.
+// It is enough to import this package. Some packages read the version when they are initialized. Go
+// initializes this one before them: it imports nothing that isn't initialized before them anyway, and
+// among the packages that are ready Go takes the one whose path sorts first.
 package kubeversion
 
 import (
@@ -18,7 +18,7 @@ import (
 	"k8s.io/component-base/version"
 )
 
-// What a linker's -X sets. Nothing else can, and nobody reads it before this package has set it.
+// A linker's -X sets these variables, and only linkname reaches them otherwise.
 
 //go:linkname gitVersion k8s.io/component-base/version.gitVersion
 var gitVersion string
@@ -35,7 +35,7 @@ var gitCommit string
 //go:linkname gitTreeState k8s.io/component-base/version.gitTreeState
 var gitTreeState string
 
-// Of client-go's, user agents have these.
+// User agents have these variables of client-go.
 
 //go:linkname clientVersion k8s.io/client-go/pkg/version.gitVersion
 var clientVersion string
@@ -60,8 +60,8 @@ func init() {
 	}
 }
 
-// Kubernetes returns the version of the Kubernetes in the program, as v1.36.3, or nothing if the
-// program doesn't tell.
+// Kubernetes returns the version of the Kubernetes in the program, such as v1.36.3, or "" if it isn't
+// known.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
 	if !ok {

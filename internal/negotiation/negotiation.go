@@ -1,10 +1,10 @@
-// Package negotiation is what our kinds are sent as.
+// Package negotiation chooses the encodings of our kinds.
 package negotiation
 
 import "k8s.io/apimachinery/pkg/runtime"
 
-// WithoutProtobuf offers JSON and YAML of what a serializer offers. Kinds that have no protobuf
-// form, as custom resources haven't, are sent so.
+// WithoutProtobuf returns a serializer that offers only JSON and YAML, for kinds without a protobuf
+// form.
 func WithoutProtobuf(s runtime.NegotiatedSerializer) runtime.NegotiatedSerializer {
 	return withoutProtobuf{s}
 }

@@ -1,4 +1,4 @@
-// Package seconds makes durations of numbers of seconds that somebody else has chosen.
+// Package seconds converts untrusted numbers of seconds to durations.
 package seconds
 
 import (
@@ -9,8 +9,8 @@ import (
 // Most is the longest whole number of seconds that a Duration can be: 292 years.
 const Most = math.MaxInt64 / int64(time.Second)
 
-// Duration is n seconds or, where a Duration can't be that long, the longest there is, either way.
-// The product of n and time.Second overflows there, into any duration at all.
+// Duration returns n seconds. If a Duration can't hold that, it returns the longest one, or the most
+// negative one: there the product of n and time.Second would overflow.
 func Duration(n int64) time.Duration {
 	switch {
 	case n > Most:

@@ -7,9 +7,9 @@ import (
 	"unicode/utf8"
 )
 
-// Escape returns text of others as people may see it. Control characters, and characters that
-// change the direction of writing, are written as in Go ("\x1b"). Lines and tabs stay. A line that
-// a CI system would take for a command, as GitHub takes ::error::, is given a backslash.
+// Escape makes untrusted text safe to print. Control characters, and characters that change the
+// direction of writing, are written as in Go ("\x1b"). Lines and tabs stay. A line that a CI system
+// would take for a command, as GitHub takes ::error::, gets a backslash.
 func Escape(text string) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
@@ -34,8 +34,8 @@ func Escape(text string) string {
 	return commands.Replace(b.String())
 }
 
-// commands begin commands of CI systems anywhere in a line.
+// commands are the beginnings of CI systems' commands, which may be anywhere in a line.
 var commands = strings.NewReplacer("##[", `#\#[`, "##vso[", `#\#vso[`)
 
-// Line is Escape for what must stay in one line: names of objects and files.
+// Line is Escape for text that must stay on one line, such as names of objects and files.
 func Line(text string) string { return strings.ReplaceAll(Escape(text), "\n", `\n`) }

@@ -1,4 +1,4 @@
-// Package terminal fits text to the terminal that it is written to.
+// Package terminal wraps, colors and escapes text for the terminal that it is written to.
 package terminal
 
 import (
@@ -9,7 +9,7 @@ import (
 	"k8s.io/component-base/term"
 )
 
-// A Color is how a terminal is told to write in it.
+// A Color is the escape sequence of a color.
 type Color string
 
 // The colors.
@@ -21,22 +21,22 @@ const (
 	plain = "\x1b[0m"
 )
 
-// Style is how text is written.
+// Style says how text is written.
 type Style struct {
-	// Width is how many columns lines have; 0 for any.
+	// Width is the number of columns of a line; 0 for any.
 	Width int
-	// Color says that words have their colors.
+	// Color reports whether words are colored.
 	Color bool
 }
 
-// Text is no narrower and no wider than this, whatever the terminal is.
+// Lines are at least and at most this wide, whatever the terminal's width is.
 const (
 	minWidth = 40
 	maxWidth = 140
 )
 
-// StyleOf is the style of what is written to w: as it is, unless that is a terminal. With NO_COLOR
-// in the environment it has no color.
+// StyleOf returns the style of text that is written to w. If w isn't a terminal, text is written as it
+// is. If NO_COLOR is in the environment, text has no color.
 func StyleOf(w io.Writer) Style {
 	columns, _, err := term.TerminalSize(w)
 	if err != nil {
@@ -51,8 +51,8 @@ func Write(w io.Writer, text string, colors map[string]Color) error {
 	return err
 }
 
-// Format gives the words that begin lines their colors, and goes on with lines that are too wide in
-// the next ones, as far in as they begin, but at least a little.
+// Format colors the words that begin lines, and wraps lines that are too wide. The following lines are
+// indented as the first one, but at least a little.
 func (s Style) Format(text string, colors map[string]Color) string {
 	if s == (Style{}) {
 		return text
@@ -60,7 +60,7 @@ func (s Style) Format(text string, colors map[string]Color) string {
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
-		for i, part := range s.wrapped(line) {
+		for i, part := range s.wrap(line) {
 			if word, _, _ := strings.Cut(part, " "); i == 0 && s.Color && colors[word] != "" {
 				part = string(colors[word]) + word + plain + part[len(word):]
 			}
@@ -71,8 +71,8 @@ func (s Style) Format(text string, colors map[string]Color) string {
 	return b.String()
 }
 
-// wrapped is a line in lines that are no wider than they may be, unless a word is.
-func (s Style) wrapped(line string) []string {
+// wrap splits a line into lines of the width, unless a word is wider.
+func (s Style) wrap(line string) []string {
 	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
 	if indent == "" {
 		indent = "  "
@@ -87,7 +87,7 @@ func (s Style) wrapped(line string) []string {
 			}
 		}
 		if at == begin {
-			break // it is one word
+			break // the rest is one word
 		}
 		parts = append(parts, strings.TrimRight(string(rest[:at]), " "))
 		rest = []rune(indent + strings.TrimLeft(string(rest[at:]), " "))

@@ -1,4 +1,4 @@
-// Package testlog keeps what servers in a test's process log, and shows it below the error of a
+// Package testlog keeps the log of the servers in a test's process, and shows it below the errors of a
 // test that fails.
 package testlog
 
@@ -15,18 +15,17 @@ import (
 )
 
 const (
-	// shownLines is how many lines of the log a test that fails shows, and shownColumns how much of
-	// each of them.
+	// shownLines bounds the lines of the log that a failed test shows, and shownColumns their length.
 	shownLines, shownColumns = 30, 400
 )
 
-// log is what the servers of this process log. Kubernetes has one log for a process, so a test that
-// fails shows what all its servers said while it ran.
+// log is the log of this process. Kubernetes has one log for a process, so a test that fails shows the
+// log of all servers while it ran.
 var log lines
 
-// capture begins to keep the log's warnings and errors, or all of it with klog's -v. It says much
-// that is of no interest while all is well: what fails for a moment during a start, and what a stop
-// breaks off. What ends the process is shown. A log that is sent elsewhere already stays there.
+// capture begins to keep the log's warnings and errors, or all of the log with klog's -v. It isn't
+// shown while all is well, because starts and stops log errors that are of no interest. An error that
+// ends the process is shown. A log that is sent elsewhere already stays there.
 var capture = sync.OnceFunc(func() {
 	fs := flag.NewFlagSet("klog", flag.ContinueOnError)
 	klog.InitFlags(fs)
@@ -39,17 +38,17 @@ var capture = sync.OnceFunc(func() {
 		}
 	}
 	klog.SetOutput(&log)
-	if !klog.V(1).Enabled() { // nobody has asked for more
+	if !klog.V(1).Enabled() { // -v isn't set
 		klog.SetOutputBySeverity("INFO", io.Discard)
 	}
 	klog.SetOutputBySeverity("FATAL", io.MultiWriter(&log, os.Stderr))
 })
 
-// showing has the tests that show the log at their end.
+// showing has the tests that show the log if they fail.
 var showing sync.Map
 
-// Show shows what is logged from now on if the test has failed at its end: once, however many
-// servers it has.
+// Show shows what is logged from now on if the test fails. It shows it once, however many servers the
+// test has.
 func Show(t testing.TB) {
 	if _, shows := showing.LoadOrStore(t, nil); shows {
 		return
@@ -63,22 +62,21 @@ func Show(t testing.TB) {
 	})
 }
 
-// Keep keeps what is logged from now on. logged returns the last of it, or nothing if there was
-// none.
+// Keep keeps what is logged from now on. logged returns the last of it, or "" if nothing was logged.
 func Keep() (logged func() string) {
 	capture()
 	begin := log.next()
 	return func() string { return log.since(begin) }
 }
 
-// Stopping leaves out what is logged until stopped is called: a server that stops breaks off what
-// others are doing.
+// Stopping leaves out what is logged until stopped is called, because a server that stops causes
+// errors in its clients.
 func Stopping() (stopped func()) {
 	log.stopping(1)
 	return sync.OnceFunc(func() { log.stopping(-1) })
 }
 
-// lines are the last of those that have been written.
+// lines keeps the last lines that were written.
 type lines struct {
 	mu      sync.Mutex
 	kept    []string
@@ -111,14 +109,14 @@ func (l *lines) stopping(servers int) {
 	l.stops += servers
 }
 
-// next is the number of the line that will be written next.
+// next returns the number of the line that will be written next.
 func (l *lines) next() int {
 	l.mu.Lock()
 	defer l.mu.Unlock()
 	return l.written
 }
 
-// since returns the lines from that number on, as far as they are kept, below a line that says so.
+// since returns the kept lines from a number on, below a heading.
 func (l *lines) since(number int) string {
 	l.mu.Lock()
 	defer l.mu.Unlock()

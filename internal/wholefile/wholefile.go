@@ -1,4 +1,4 @@
-// Package wholefile writes files that are there as a whole or not at all.
+// Package wholefile writes files as a whole or not at all.
 package wholefile
 
 import (
@@ -10,32 +10,33 @@ import (
 	"strings"
 )
 
-// Write makes name, with mode 0600, what write writes: all of it or nothing, also after a crash. A
-// file that was there stays as it is if write fails. Directories and devices are not replaced.
+// Write writes the file name with mode 0600, with the content that write writes: all of it or nothing,
+// also after a crash. If write fails, an existing file stays as it is. Directories and devices are not
+// replaced.
 func Write(name string, write func(io.Writer) error) error { return put(name, write, os.Rename) }
 
-// Create is Write for a name that must not be there yet. If it is, the error is fs.ErrExist, and
-// write is not called.
+// Create is Write for a file that must not exist. If it exists, the error is fs.ErrExist, and write is
+// not called.
 func Create(name string, write func(io.Writer) error) error {
-	if err := missing(name); err != nil {
+	if err := checkMissing(name); err != nil {
 		return err
 	}
 	return put(name, write, func(temp, name string) error {
-		// A link, since a rename would replace a file that has come meanwhile.
+		// A rename would replace a file that was created meanwhile, and a link doesn't.
 		err := os.Link(temp, name)
 		if err == nil || errors.Is(err, fs.ErrExist) {
 			return err
 		}
 		// Not every file system has links.
-		if err := missing(name); err != nil {
+		if err := checkMissing(name); err != nil {
 			return err
 		}
 		return os.Rename(temp, name)
 	})
 }
 
-// missing returns fs.ErrExist if there is something by that name.
-func missing(name string) error {
+// checkMissing returns fs.ErrExist if a file of the name exists.
+func checkMissing(name string) error {
 	if _, err := os.Lstat(name); !errors.Is(err, fs.ErrNotExist) {
 		if err == nil {
 			err = &fs.PathError{Op: "create", Path: name, Err: fs.ErrExist}
@@ -45,7 +46,7 @@ func missing(name string) error {
 	return nil
 }
 
-// put writes a temporary file and has place give it its name.
+// put writes a temporary file, and calls place to give it its name.
 func put(name string, write func(io.Writer) error, place func(temp, name string) error) error {
 	if info, err := os.Stat(name); err == nil && !info.Mode().IsRegular() {
 		return &fs.PathError{Op: "create", Path: name, Err: errors.New("is no regular file")}
@@ -69,8 +70,8 @@ func put(name string, write func(io.Writer) error, place func(temp, name string)
 	return syncDir(dir)
 }
 
-// Rename returns an error about the temporary file or directory temp as one about name, for which
-// it was made. An empty temp is one that could not be made.
+// Rename turns an error about the temporary file or directory temp into one about name. An empty temp
+// means that it could not be created.
 func Rename(err error, temp, name string) error {
 	var one *fs.PathError
 	var two *os.LinkError
@@ -82,22 +83,22 @@ func Rename(err error, temp, name string) error {
 	case errors.As(err, &two) && strings.HasPrefix(two.Old, temp):
 		return &fs.PathError{Op: "create", Path: name, Err: two.Err}
 	}
-	return renamed{err, temp, name}
+	return renamedError{err, temp, name}
 }
 
-// renamed is an error whose text has name in the place of temp.
-type renamed struct {
+// renamedError is an error whose text has name in place of temp.
+type renamedError struct {
 	error
 	temp, name string
 }
 
 // Error implements error.
-func (r renamed) Error() string { return strings.ReplaceAll(r.error.Error(), r.temp, r.name) }
+func (r renamedError) Error() string { return strings.ReplaceAll(r.error.Error(), r.temp, r.name) }
 
-// Unwrap returns the error as it was.
-func (r renamed) Unwrap() error { return r.error }
+// Unwrap returns the original error.
+func (r renamedError) Unwrap() error { return r.error }
 
-// syncDir makes what files a directory has outlast a crash, and their order of coming.
+// syncDir makes the files of a directory, and the order in which they were created, survive a crash.
 func syncDir(dir string) error {
 	d, err := os.Open(dir)
 	if err != nil {

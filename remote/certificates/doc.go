@@ -22,4 +22,6 @@
 // the Secret or store another authority in it. Certificates and authorities are renewed when a
 // third of their life is left. Their validity begins an hour before they are made, for clocks that
 // are slow.
+//
+// The package has no promise of compatibility.
 package certificates

@@ -15,9 +15,9 @@ import (
 	"k8s.io/utils/clock"
 )
 
-// reread is how often the files are read. Where a Secret is mounted, a kubelet takes far longer to
-// bring them up to date.
-const reread = 10 * time.Second
+// rereadInterval is the time between reads of the files. If a Secret is mounted, a kubelet takes far
+// longer to update them.
+const rereadInterval = 10 * time.Second
 
 // Files holds certificates that another program, such as cert-manager, keeps in files.
 type Files struct {
@@ -57,7 +57,7 @@ func (f *Files) Run(ctx context.Context) error {
 			klog.ErrorS(nil, "Serving goes on with the certificate that there was", "err", failed)
 		}
 		f.failed = failed
-		next := reread
+		next := rereadInterval
 		if due := f.choose(); !due.IsZero() {
 			next = min(next, due.Sub(f.clock.Now()))
 		}

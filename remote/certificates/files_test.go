@@ -84,7 +84,7 @@ func TestFiles(t *testing.T) {
 		time.Sleep(time.Minute)
 		served(before, first)
 		write("tls.key", keyPEM)
-		time.Sleep(reread)
+		time.Sleep(rereadInterval)
 		served(pair, first)
 
 		// One of another authority waits for the API servers.
@@ -103,7 +103,7 @@ func TestFiles(t *testing.T) {
 		f.Trusted(append(second.CertPEM(), first.CertPEM()...))
 		time.Sleep(settling - time.Second)
 		served(before, second, first)
-		time.Sleep(reread)
+		time.Sleep(rereadInterval)
 		served(pair, second, first)
 		time.Sleep(departure)
 		served(pair, second)

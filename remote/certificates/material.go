@@ -32,8 +32,8 @@ func renewal(c *x509.Certificate) time.Time {
 	return c.NotAfter.Add(-c.NotAfter.Sub(c.NotBefore) / 3)
 }
 
-// due returns the reason why a certificate has to be replaced now, or "".
-func due(c *x509.Certificate, now time.Time) string {
+// renewalReason returns the reason why a certificate has to be replaced now, or "".
+func renewalReason(c *x509.Certificate, now time.Time) string {
 	switch {
 	case now.Before(c.NotBefore.Add(-clockSkew)):
 		return fmt.Sprintf("it isn't valid before %s", c.NotBefore.Format(time.RFC3339))
@@ -132,7 +132,7 @@ func parsedAuthority(stored map[string][]byte, now time.Time) (signer *authority
 		if signer, err = authority.Parse(authority.Encode(c), stored[authorityKey]); err != nil {
 			continue
 		}
-		if why := due(c, now); why != "" {
+		if why := renewalReason(c, now); why != "" {
 			return nil, others, why
 		}
 		return signer, slices.Delete(slices.Clone(others), i, i+1), ""
@@ -150,7 +150,7 @@ func (m *material) serving(stored map[string][]byte, signer *authority.Authority
 	}
 	roots := x509.NewCertPool()
 	roots.AddCert(signer.Certificate)
-	if why := due(pair.Leaf, now); why != "" {
+	if why := renewalReason(pair.Leaf, now); why != "" {
 		return hosts, why
 	}
 	if err := verify(&pair, roots, now); err != nil {

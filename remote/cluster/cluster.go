@@ -23,6 +23,8 @@
 // has its default in the emulated release. In that case a gate that an administrator has switched
 // is not known. During an upgrade, several servers behind one address may differ: the one that
 // answered counts.
+//
+// The package has no promise of compatibility.
 package cluster
 
 import (
@@ -100,7 +102,7 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	return &Cluster{ctx: ctx, mapper: mapper, env: &plugin.Env{
 		Client:     client,
 		Dynamic:    dynamicClient,
-		Informers:  informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(lean)),
+		Informers:  informers.NewSharedInformerFactoryWithOptions(client, 0, informers.WithTransform(dropUnread)),
 		Authorizer: authorizer,
 		RESTMapper: mapper,
 		Features: newGates(version.EmulationVersion(), func() (map[string]bool, error) {

@@ -17,30 +17,30 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// known are the feature gates of kube-apiserver that plugins ask for, with the history of their
+// knownGates are the feature gates of kube-apiserver that plugins ask for, with the history of their
 // defaults. A test compares them with those of the Kubernetes among the modules.
 //
 // Source: k8s.io/kubernetes/pkg/features#defaultVersionedKubernetesFeatureGates ab0ca288
-var known = map[featuregate.Feature]featuregate.VersionedSpecs{
-	"AllowInsecureKubeletCertificateSigningRequests": {since(0, true), since(31, false)},
-	"ClusterTrustBundle":                             {since(27, false)},
-	"DRAExtendedResource":                            {since(34, false), since(36, true)},
-	"DynamicResourceAllocation":                      {since(26, false), since(34, true)},
-	"GenericWorkload":                                {since(35, false)},
-	"InPlacePodVerticalScaling":                      {since(27, false), since(33, true)},
-	"NodeDeclaredFeatures":                           {since(35, false), since(36, true)},
-	"PodCertificateRequest":                          {since(34, false)},
-	"PodLevelResources":                              {since(32, false), since(34, true)},
-	"PodTopologyLabelsAdmission":                     {since(33, false), since(35, true)},
-	"RecoverVolumeExpansionFailure":                  {since(23, false), since(32, true)},
-	"ServiceAccountNodeAudienceRestriction":          {since(32, false), since(33, true)},
-	"VolumeAttributesClass":                          {since(29, false), since(34, true)},
-	"WorkloadAwarePreemption":                        {since(36, false)},
+var knownGates = map[featuregate.Feature]featuregate.VersionedSpecs{
+	"AllowInsecureKubeletCertificateSigningRequests": {defaultSince(0, true), defaultSince(31, false)},
+	"ClusterTrustBundle":                             {defaultSince(27, false)},
+	"DRAExtendedResource":                            {defaultSince(34, false), defaultSince(36, true)},
+	"DynamicResourceAllocation":                      {defaultSince(26, false), defaultSince(34, true)},
+	"GenericWorkload":                                {defaultSince(35, false)},
+	"InPlacePodVerticalScaling":                      {defaultSince(27, false), defaultSince(33, true)},
+	"NodeDeclaredFeatures":                           {defaultSince(35, false), defaultSince(36, true)},
+	"PodCertificateRequest":                          {defaultSince(34, false)},
+	"PodLevelResources":                              {defaultSince(32, false), defaultSince(34, true)},
+	"PodTopologyLabelsAdmission":                     {defaultSince(33, false), defaultSince(35, true)},
+	"RecoverVolumeExpansionFailure":                  {defaultSince(23, false), defaultSince(32, true)},
+	"ServiceAccountNodeAudienceRestriction":          {defaultSince(32, false), defaultSince(33, true)},
+	"VolumeAttributesClass":                          {defaultSince(29, false), defaultSince(34, true)},
+	"WorkloadAwarePreemption":                        {defaultSince(36, false)},
 }
 
-// since returns the default of a gate from a minor release of Kubernetes on. Plugins don't ask for
+// defaultSince returns the default of a gate from a minor release of Kubernetes on. Plugins don't ask for
 // a gate's stage.
-func since(minor uint, on bool) featuregate.FeatureSpec {
+func defaultSince(minor uint, on bool) featuregate.FeatureSpec {
 	return featuregate.FeatureSpec{Version: version.MajorMinor(1, minor), Default: on, PreRelease: featuregate.Beta}
 }
 
@@ -67,10 +67,10 @@ func newGates(emulated *version.Version, shown func() (map[string]bool, error)) 
 			klog.Warningf("Feature gates of the cluster are taken to be as by default in Kubernetes %s: %v", emulated,
 				err)
 		}
-		specs := maps.Clone(known)
+		specs := maps.Clone(knownGates)
 		for name := range specs {
 			if enabled, told := on[string(name)]; told {
-				specs[name] = featuregate.VersionedSpecs{since(0, enabled)}
+				specs[name] = featuregate.VersionedSpecs{defaultSince(0, enabled)}
 			}
 		}
 		g := featuregate.NewVersionedFeatureGate(emulated)

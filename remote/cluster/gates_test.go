@@ -21,7 +21,7 @@ func TestGatesAreKubernetes(t *testing.T) {
 	for minor := uint(20); minor <= 36; minor++ {
 		at := version.MajorMinor(1, minor)
 		ours := newGates(at, func() (map[string]bool, error) { return nil, errors.New("not shown") })
-		for name := range known {
+		for name := range knownGates {
 			specs, ok := theirs[name]
 			if !ok {
 				t.Fatalf("Kubernetes has no feature gate %s", name)
@@ -62,13 +62,13 @@ func TestGatesOfPluginsAreKnown(t *testing.T) {
 				if _, is := all[gate]; is {
 					found[gate] = true
 				}
-				if _, is := known[gate]; !is && found[gate] {
+				if _, is := knownGates[gate]; !is && found[gate] {
 					t.Errorf("%s asks for the gate %s, which a cluster isn't looked at for", file, gate)
 				}
 			}
 		}
 	}
-	for gate := range known {
+	for gate := range knownGates {
 		if !found[gate] {
 			t.Errorf("no plugin asks for the gate %s", gate)
 		}

@@ -8,10 +8,10 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// lean removes from a cached object what no plugin reads. It is a cache.TransformFunc, and may
+// dropUnread removes from a cached object what no plugin reads. It is a cache.TransformFunc, and may
 // change its argument. If a plugin begins to read more of a pod or a node, add the field here: the
 // tests of plugins on a running cluster use these caches.
-func lean(object any) (any, error) {
+func dropUnread(object any) (any, error) {
 	switch o := object.(type) {
 	case *corev1.Pod:
 		return leanPod(o), nil
@@ -25,8 +25,8 @@ func lean(object any) (any, error) {
 	return object, nil
 }
 
-// identity keeps the fields by which a cache finds an object and tells its versions apart.
-func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
+// identityOf keeps the fields by which a cache finds an object and tells its versions apart.
+func identityOf(m *metav1.ObjectMeta) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Namespace: m.Namespace, Name: m.Name, UID: m.UID, ResourceVersion: m.ResourceVersion,
 		Generation: m.Generation, DeletionTimestamp: m.DeletionTimestamp}
 }
@@ -34,7 +34,7 @@ func identity(m *metav1.ObjectMeta) metav1.ObjectMeta {
 // leanPod keeps the fields of a pod that NodeRestriction reads: the node, the service account,
 // whether it is a mirror pod, and the volumes that need tokens.
 func leanPod(pod *corev1.Pod) *corev1.Pod {
-	kept := corev1.Pod{ObjectMeta: identity(&pod.ObjectMeta)}
+	kept := corev1.Pod{ObjectMeta: identityOf(&pod.ObjectMeta)}
 	if mirrored, is := pod.Annotations[corev1.MirrorPodAnnotationKey]; is {
 		kept.Annotations = map[string]string{corev1.MirrorPodAnnotationKey: mirrored}
 	}
@@ -46,34 +46,34 @@ func leanPod(pod *corev1.Pod) *corev1.Pod {
 			v.Image != nil:
 			continue // no driver makes these
 		case v.Projected != nil:
-			if v = tokensOnly(v); v == nil {
+			if v = keepTokens(v); v == nil {
 				continue
 			}
 		}
 		kept.Spec.Volumes = append(kept.Spec.Volumes, *v)
 	}
-	kept.Spec.Volumes = shared(kept.Spec.Volumes)
+	kept.Spec.Volumes = shareVolumes(kept.Spec.Volumes)
 	// In place: a copy of ten thousand pods would lie between what is left of as many.
 	*pod = kept
 	return pod
 }
 
-// ofServiceAccount replaces the volumes of nearly every pod: the token for the API server that is
+// defaultTokenVolumes replaces the volumes of nearly every pod: the token for the API server that is
 // mounted by default. No plugin reads the names of token volumes.
-var ofServiceAccount = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
+var defaultTokenVolumes = []corev1.Volume{{VolumeSource: corev1.VolumeSource{Projected: &corev1.ProjectedVolumeSource{
 	Sources: []corev1.VolumeProjection{{ServiceAccountToken: &corev1.ServiceAccountTokenProjection{}}}}}}}
 
-// shared returns the volumes, or an equal slice that many pods share and that must not be changed.
-func shared(volumes []corev1.Volume) []corev1.Volume {
+// shareVolumes returns the volumes, or an equal slice that many pods share and that must not be changed.
+func shareVolumes(volumes []corev1.Volume) []corev1.Volume {
 	if len(volumes) == 1 && volumes[0].Projected != nil && len(volumes[0].Projected.Sources) == 1 &&
 		volumes[0].Projected.Sources[0].ServiceAccountToken.Audience == "" {
-		return ofServiceAccount
+		return defaultTokenVolumes
 	}
 	return slices.Clip(volumes)
 }
 
-// tokensOnly returns a projected volume with its tokens alone, or nil if it has none.
-func tokensOnly(v *corev1.Volume) *corev1.Volume {
+// keepTokens returns a projected volume with its tokens alone, or nil if it has none.
+func keepTokens(v *corev1.Volume) *corev1.Volume {
 	var tokens []corev1.VolumeProjection
 	for i := range v.Projected.Sources {
 		if token := v.Projected.Sources[i].ServiceAccountToken; token != nil {
@@ -92,7 +92,7 @@ func tokensOnly(v *corev1.Volume) *corev1.Volume {
 // and NodeDeclaredFeatureValidator read: its labels, its capacity and its declared features. Images
 // and conditions, which are most of a node and change all the time, are dropped.
 func leanNode(node *corev1.Node) *corev1.Node {
-	kept := &corev1.Node{ObjectMeta: identity(&node.ObjectMeta)}
+	kept := &corev1.Node{ObjectMeta: identityOf(&node.ObjectMeta)}
 	kept.Labels = node.Labels
 	kept.Status.Allocatable, kept.Status.DeclaredFeatures = node.Status.Allocatable, node.Status.DeclaredFeatures
 	return kept

@@ -50,7 +50,7 @@ func TestLean(t *testing.T) {
 			object, _, err := scheme.Codecs.UniversalDeserializer().Decode([]byte(test.object), nil, nil)
 			for range 2 {
 				if err == nil {
-					object, err = lean(object)
+					object, err = dropUnread(object)
 				}
 			}
 			if err != nil {
@@ -64,7 +64,7 @@ func TestLean(t *testing.T) {
 	}
 	// What a watch missed has no object.
 	gone := cache.DeletedFinalStateUnknown{Key: "a", Obj: &corev1.Pod{}}
-	if got, err := lean(gone); err != nil || got != any(gone) {
+	if got, err := dropUnread(gone); err != nil || got != any(gone) {
 		t.Errorf("got %v, %v", got, err)
 	}
 }

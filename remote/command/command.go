@@ -10,7 +10,8 @@
 // goes on serving for a while, until API servers have stopped calling it. Then it finishes its
 // requests and closes its connections in good order.
 //
-// The package links neither the API server nor k8s.io/kubernetes; test/house holds that.
+// The package links neither the API server nor k8s.io/kubernetes; test/house checks that. It has no
+// promise of compatibility; the command's flags have one, see docs/compatibility.md.
 package command
 
 import (
@@ -73,7 +74,7 @@ const examples = `  # On a cluster that can reach this machine
     --admission-control-config-file=/etc/gatehouse/admission.yaml \
     --service=gatehouse-system/gatehouse:443
 
-  # Requests pass where the first plugin can't be asked; each plugin is asked by itself
+  # Requests pass if the first plugin can't be asked; each plugin is asked by itself
   gatehouse webhook --plugins={A},{C} \
     --service=gatehouse-system/gatehouse --failure-policy={A}=Ignore --per-plugin`
 
@@ -82,7 +83,7 @@ const examples = `  # On a cluster that can reach this machine
 func examplesOf(plugins []plugin.Descriptor, text string) string {
 	names := []string{"A", "B", "C"}
 	next := 0
-	for _, d := range outside(plugins) {
+	for _, d := range outsidePlugins(plugins) {
 		if next < len(names) && !d.Default && d.Deprecated == "" && d.Gate == "" && len(d.Server.Needs) == 0 &&
 			len(d.Resources) > 0 && d.Phases.Has(plugin.Mutating|plugin.Validating) {
 			names[next] = d.Name

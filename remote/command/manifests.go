@@ -13,9 +13,9 @@ import (
 	"gatehouse.dev/remote/manifests"
 )
 
-// passedOn are the flags of an installation that its pods get with the same values. Other flags
+// passedFlags are the flags of an installation that its pods get with the same values. Other flags
 // have another form there.
-var passedOn = []string{"per-plugin", "failure-policy", "mode", "timeout", "exempt-namespaces",
+var passedFlags = []string{"per-plugin", "failure-policy", "mode", "timeout", "exempt-namespaces",
 	"skip-reachability-check"}
 
 // newManifests returns the command that prints the objects of an installation.
@@ -48,7 +48,7 @@ uninstall" removes them, and so does deleting the namespace.`,
 				return commandline.Usage(err)
 			}
 			o := &manifests.Options{Name: i.name, Namespace: i.namespace, Image: image, Replicas: replicas,
-				Plugins: registered.Plugins, Flags: given(c.Flags()), APIServers: apiServers}
+				Plugins: registered.Plugins, Flags: passedFlagsSet(c.Flags()), APIServers: apiServers}
 			if s := registered.Service; s.Namespace != i.namespace || s.Name != i.name || s.Port != 0 && s.Port != 443 {
 				return commandline.Usage(errors.New("--service is that of the installation, which has its name, and " +
 					"its port is 443: leave it out"))
@@ -78,10 +78,10 @@ uninstall" removes them, and so does deleting the namespace.`,
 	return c
 }
 
-// given returns the passedOn flags that were set, for the pods.
-func given(fs *pflag.FlagSet) []string {
+// passedFlagsSet returns the passedOn flags that were set, for the pods.
+func passedFlagsSet(fs *pflag.FlagSet) []string {
 	var flags []string
-	for _, name := range passedOn {
+	for _, name := range passedFlags {
 		f := fs.Lookup(name)
 		if f == nil || !f.Changed {
 			continue

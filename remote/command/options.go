@@ -27,8 +27,8 @@ import (
 	"gatehouse.dev/remote/registration"
 )
 
-// installing holds the flags of an installation that don't depend on where it runs.
-type installing struct {
+// installFlags holds the flags of an installation that don't depend on where it runs.
+type installFlags struct {
 	plugins   []plugin.Descriptor // all plugins of the program
 	admission config.Options
 
@@ -43,13 +43,13 @@ type installing struct {
 	unchecked       bool // don't check whether API servers reach the webhooks
 }
 
-func newInstalling(plugins []plugin.Descriptor) installing {
-	return installing{plugins: plugins, name: "gatehouse", namespace: "gatehouse-system",
+func newInstalling(plugins []plugin.Descriptor) installFlags {
+	return installFlags{plugins: plugins, name: "gatehouse", namespace: "gatehouse-system",
 		timeout: registration.DefaultTimeout, exempt: []string{metav1.NamespaceSystem}}
 }
 
-func (i *installing) addFlags(groups *cliflag.NamedFlagSets) {
-	i.admission.AddOnlyFlags(groups.FlagSet("admission"), outside(i.plugins))
+func (i *installFlags) addFlags(groups *cliflag.NamedFlagSets) {
+	i.admission.AddOnlyFlags(groups.FlagSet("admission"), outsidePlugins(i.plugins))
 	fs := groups.FlagSet("registration")
 	i.addNameFlags(fs)
 	fs.StringVar(&i.url, "url", "", "The URL that API servers call: https://host:port. Either this or --service is required.")
@@ -72,21 +72,21 @@ func (i *installing) addFlags(groups *cliflag.NamedFlagSets) {
 }
 
 // addNameFlags adds the flags by which an installation is found again.
-func (i *installing) addNameFlags(fs *pflag.FlagSet) {
+func (i *installFlags) addNameFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&i.name, "name", i.name,
 		"The name of the installation, of its webhook configurations, and of its objects in --namespace.")
 	fs.StringVar(&i.namespace, "namespace", i.namespace,
 		"The namespace of the installation, in which it keeps its certificates and its Lease.")
 }
 
-// outside returns the plugins that can run outside the API server.
-func outside(plugins []plugin.Descriptor) []plugin.Descriptor {
+// outsidePlugins returns the plugins that can run outside the API server.
+func outsidePlugins(plugins []plugin.Descriptor) []plugin.Descriptor {
 	return slices.DeleteFunc(slices.Clone(plugins), func(p plugin.Descriptor) bool { return p.Server.Only != "" })
 }
 
 // load returns the plugins with their configuration, and the registration that follows from them.
 // The error names the flags that are wrong.
-func (i *installing) load() (*registration.Options, *config.Config, error) {
+func (i *installFlags) load() (*registration.Options, *config.Config, error) {
 	var errs []error
 	if len(i.admission.Only) == 0 {
 		errs = append(errs, errors.New("--plugins is required: the names of the plugins to run"))
@@ -113,7 +113,7 @@ func (i *installing) load() (*registration.Options, *config.Config, error) {
 	for _, name := range i.admission.Only {
 		if !slices.ContainsFunc(i.plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
 			var names []string
-			for _, p := range outside(i.plugins) {
+			for _, p := range outsidePlugins(i.plugins) {
 				names = append(names, p.Name)
 			}
 			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q%s: gatehouse plugins lists those that "+
@@ -134,11 +134,11 @@ func (i *installing) load() (*registration.Options, *config.Config, error) {
 	if err = i.loadModes(o); err != nil {
 		return nil, nil, err
 	}
-	return o, config, ofFlags(o.Validate())
+	return o, config, nameFlags(o.Validate())
 }
 
-// ofFlags replaces the fields in an error by the flags that set them.
-func ofFlags(err error) error {
+// nameFlags replaces the fields in an error by the flags that set them.
+func nameFlags(err error) error {
 	var all utilerrors.Aggregate
 	if !errors.As(err, &all) {
 		return err
@@ -176,7 +176,7 @@ func parseService(text string) (*registration.Service, error) {
 }
 
 // failurePolicies returns the failure policies of the plugins.
-func (i *installing) failurePolicies(plugins []plugin.Descriptor) (
+func (i *installFlags) failurePolicies(plugins []plugin.Descriptor) (
 	map[string]admissionregistrationv1.FailurePolicyType, error) {
 	policies := map[string]admissionregistrationv1.FailurePolicyType{}
 	for _, item := range i.failurePolicy { // the policy for all first, in any order of the flag
@@ -211,7 +211,7 @@ const (
 
 // loadModes reads the modes of the plugins. A plugin whose mode isn't enforce refuses nothing, even
 // if it can't be called.
-func (i *installing) loadModes(o *registration.Options) error {
+func (i *installFlags) loadModes(o *registration.Options) error {
 	i.modes = map[string]remote.Mode{}
 	for _, item := range i.mode { // the mode for all first, in any order of the flag
 		if !strings.Contains(item, "=") {
@@ -245,7 +245,7 @@ func (i *installing) loadModes(o *registration.Options) error {
 }
 
 // modeOf returns a plugin's mode.
-func (i *installing) modeOf(plugin string) remote.Mode {
+func (i *installFlags) modeOf(plugin string) remote.Mode {
 	if mode, ok := i.modes[plugin]; ok {
 		return mode
 	}
@@ -254,7 +254,7 @@ func (i *installing) modeOf(plugin string) remote.Mode {
 
 // options holds the flags of a replica.
 type options struct {
-	installing
+	installFlags
 
 	bindAddress               net.IP
 	port                      int
@@ -270,13 +270,13 @@ type options struct {
 }
 
 func newOptions(plugins []plugin.Descriptor) *options {
-	return &options{installing: newInstalling(plugins), port: 8443,
+	return &options{installFlags: newInstalling(plugins), port: 8443,
 		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {
 	var groups cliflag.NamedFlagSets
-	o.installing.addFlags(&groups)
+	o.installFlags.addFlags(&groups)
 
 	fs := groups.FlagSet("serving")
 	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress,
@@ -341,8 +341,8 @@ func (o *options) check() error {
 	return errors.Join(append(errs, o.decisions.Validate())...)
 }
 
-// named returns plugins' names for a sentence, with the mode of each plugin that isn't enforced.
-func (i *installing) named(plugins []plugin.Descriptor) string {
+// describePlugins returns plugins' names for a sentence, with the mode of each plugin that isn't enforced.
+func (i *installFlags) describePlugins(plugins []plugin.Descriptor) string {
 	var names []string
 	for _, p := range plugins {
 		name := p.Name

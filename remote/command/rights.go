@@ -43,7 +43,9 @@ type rights struct {
 	noNamespace bool
 }
 
-func (r *rights) none() bool { return len(r.cluster) == 0 && len(r.namespaced) == 0 && !r.noNamespace }
+func (r *rights) isEmpty() bool {
+	return len(r.cluster) == 0 && len(r.namespaced) == 0 && !r.noNamespace
+}
 
 // awaitRights returns when the process has the rights that it needs. It prints the missing ones
 // once, and returns an error if they are still missing after a minute.
@@ -72,7 +74,7 @@ func awaitRights(ctx context.Context, client kubernetes.Interface, o *registrati
 			klog.InfoS("The rights of this process can't be looked up", "err", err)
 			return nil
 		}
-		if missing.none() {
+		if missing.isEmpty() {
 			return nil
 		}
 		if !printed {
@@ -122,7 +124,7 @@ func missingRules(ctx context.Context, client kubernetes.Interface, rules []rbac
 			continue // the feature gates are their defaults without
 		}
 		asking.Go(func() (err error) {
-			lacking[n], err = lackingOf(ctx, client, rules[n], namespace)
+			lacking[n], err = lackingRule(ctx, client, rules[n], namespace)
 			return err
 		})
 	}
@@ -132,8 +134,8 @@ func missingRules(ctx context.Context, client kubernetes.Interface, rules []rbac
 	return slices.DeleteFunc(lacking, func(r rbacv1.PolicyRule) bool { return len(r.Verbs) == 0 }), nil
 }
 
-// lackingOf returns the rule with the verbs and resources that the process may not use.
-func lackingOf(ctx context.Context, client kubernetes.Interface, rule rbacv1.PolicyRule, namespace string) (
+// lackingRule returns the rule with the verbs and resources that the process may not use.
+func lackingRule(ctx context.Context, client kubernetes.Interface, rule rbacv1.PolicyRule, namespace string) (
 	rbacv1.PolicyRule, error) {
 	lacking := rbacv1.PolicyRule{APIGroups: rule.APIGroups, ResourceNames: rule.ResourceNames}
 	names := rule.ResourceNames
@@ -156,8 +158,8 @@ func lackingOf(ctx context.Context, client kubernetes.Interface, rule rbacv1.Pol
 					if review.Status.Allowed {
 						continue
 					}
-					lacking.Verbs = with(lacking.Verbs, verb)
-					lacking.Resources = with(lacking.Resources, resource)
+					lacking.Verbs = appendOnce(lacking.Verbs, verb)
+					lacking.Resources = appendOnce(lacking.Resources, resource)
 				}
 			}
 		}
@@ -165,7 +167,7 @@ func lackingOf(ctx context.Context, client kubernetes.Interface, rule rbacv1.Pol
 	return lacking, nil
 }
 
-func with(list []string, element string) []string {
+func appendOnce(list []string, element string) []string {
 	if slices.Contains(list, element) {
 		return list
 	}

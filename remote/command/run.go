@@ -260,7 +260,7 @@ func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 		select {
 		case <-w.credentials.called:
 			fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d, and is asked: %s\n", c.Root().Name(), w.options.port,
-				w.options.named(w.registration.Plugins))
+				w.options.describePlugins(w.registration.Plugins))
 			time.AfterFunc(collect.Settle, collect.GiveBack)
 		case <-ctx.Done():
 		}

@@ -11,8 +11,8 @@ import (
 )
 
 const (
-	// longest is one byte more than the handlers of reviews accept, so that they report the excess.
-	longest = 7<<20 + 1
+	// maxBody is one byte more than the handlers of reviews accept, so that they report the excess.
+	maxBody = 7<<20 + 1
 	// A body gets room in pieces: a small one, which most reviews fit in, and then larger ones.
 	smallPiece, largePiece = 16 << 10, 128 << 10
 )
@@ -90,7 +90,7 @@ func (d *Door) receive(q *request, r *http.Request, b *body) (err error) {
 			_ = q.control.SetReadDeadline(past)
 		}
 	}()
-	for begin := time.Now(); b.size < longest; {
+	for begin := time.Now(); b.size < maxBody; {
 		if b.room() == nil {
 			if !d.requests.take(&q.member, b.next()) {
 				return errGone
@@ -105,7 +105,7 @@ func (d *Door) receive(q *request, r *http.Request, b *body) (err error) {
 			return err
 		}
 		// The deadline of what has given way before is lost now.
-		if !d.requests.has(&q.member) {
+		if !d.requests.holds(&q.member) {
 			return errGone
 		}
 		n, err := r.Body.Read(b.room())
@@ -113,7 +113,7 @@ func (d *Door) receive(q *request, r *http.Request, b *body) (err error) {
 		switch {
 		case errors.Is(err, io.EOF):
 			return q.control.SetReadDeadline(time.Time{})
-		case err != nil && !d.requests.has(&q.member):
+		case err != nil && !d.requests.holds(&q.member):
 			return errGone
 		case errors.Is(err, os.ErrDeadlineExceeded):
 			return errSlow

@@ -10,7 +10,7 @@ import (
 // What has arrived is what is read.
 func TestBody(t *testing.T) {
 	for _, size := range []int{0, 1, smallPiece - 1, smallPiece, smallPiece + 1, smallPiece + largePiece,
-		smallPiece + largePiece + 1, longest} {
+		smallPiece + largePiece + 1, maxBody} {
 		want := make([]byte, size)
 		for i := range want {
 			want[i] = byte(rand.Uint32())

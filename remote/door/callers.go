@@ -22,14 +22,14 @@ const (
 	refusedFor    = 10 * time.Second
 	// reviewTimeout is how long a TokenReview may take.
 	reviewTimeout = 2 * time.Second
-	// mostTokens bounds the remembered tokens, and mostAddresses the addresses whose number of new
+	// maxTokens bounds the remembered tokens, and maxAddresses the addresses whose number of new
 	// tokens is remembered.
-	mostTokens, mostAddresses = 1024, 1024
+	maxTokens, maxAddresses = 1024, 1024
 	// New tokens of an address are reviewed once a second, and those of all 20 times.
 	perAddress, perAddressBurst = 1, 3
 	overall, overallBurst       = 20, 40
-	// longestToken is how many characters a token may have.
-	longestToken = 16 << 10
+	// maxTokenLength is how many characters a token may have.
+	maxTokenLength = 16 << 10
 )
 
 // A TokenReviewer creates TokenReviews, as a client's AuthenticationV1().TokenReviews() does.
@@ -63,13 +63,13 @@ func NewCallers(authorities *x509.CertPool, reviewer TokenReviewer) *Callers {
 		all:       flowcontrol.NewTokenBucketRateLimiter(overall, overallBurst)}
 }
 
-// known reports whether the caller is known.
-func (c *Callers) known(r *http.Request) bool {
-	return c.certified(r) || c.authenticated(r)
+// isKnown reports whether the caller is known.
+func (c *Callers) isKnown(r *http.Request) bool {
+	return c.hasCertificate(r) || c.hasToken(r)
 }
 
-// certified reports whether the caller has shown a client certificate of the authorities.
-func (c *Callers) certified(r *http.Request) bool {
+// hasCertificate reports whether the caller has shown a client certificate of the authorities.
+func (c *Callers) hasCertificate(r *http.Request) bool {
 	if r.TLS == nil || len(r.TLS.PeerCertificates) == 0 {
 		return false
 	}
@@ -88,14 +88,14 @@ func (c *Callers) certified(r *http.Request) bool {
 	return err == nil
 }
 
-// authenticated reports whether the caller has shown a token that the API server accepts.
-func (c *Callers) authenticated(r *http.Request) bool {
+// hasToken reports whether the caller has shown a token that the API server accepts.
+func (c *Callers) hasToken(r *http.Request) bool {
 	scheme, text, _ := strings.Cut(r.Header.Get("Authorization"), " ")
-	if !strings.EqualFold(scheme, "Bearer") || text == "" || len(text) > longestToken {
+	if !strings.EqualFold(scheme, "Bearer") || text == "" || len(text) > maxTokenLength {
 		return false
 	}
 	key := sha256.Sum256([]byte(text))
-	accepted, ask := c.remembered(key, addressOf(r.RemoteAddr))
+	accepted, ask := c.lookUp(key, addressOf(r.RemoteAddr))
 	if !ask {
 		return accepted
 	}
@@ -114,8 +114,8 @@ func (c *Callers) authenticated(r *http.Request) bool {
 	return c.remember(key, review.Status.Authenticated)
 }
 
-// remembered reports whether a token has been accepted, and whether the API server is to be asked.
-func (c *Callers) remembered(key [sha256.Size]byte, address string) (accepted, ask bool) {
+// lookUp reports whether a token has been accepted, and whether the API server is to be asked.
+func (c *Callers) lookUp(key [sha256.Size]byte, address string) (accepted, ask bool) {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	now := time.Now()
@@ -129,7 +129,7 @@ func (c *Callers) remembered(key [sha256.Size]byte, address string) (accepted, a
 	}
 	limiter := c.addresses[address]
 	if limiter == nil {
-		if len(c.addresses) >= mostAddresses {
+		if len(c.addresses) >= maxAddresses {
 			clear(c.addresses)
 		}
 		limiter = flowcontrol.NewTokenBucketRateLimiter(perAddress, perAddressBurst)
@@ -146,7 +146,7 @@ func (c *Callers) remember(key [sha256.Size]byte, authenticated bool) bool {
 			delete(c.tokens, other)
 		}
 	}
-	if _, there := c.tokens[key]; !there && len(c.tokens) >= mostTokens {
+	if _, there := c.tokens[key]; !there && len(c.tokens) >= maxTokens {
 		return authenticated
 	}
 	until := now.Add(refusedFor)

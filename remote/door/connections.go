@@ -73,9 +73,9 @@ func (c *connection) Close() error {
 	return err
 }
 
-// of returns the connection of a request. If it isn't among the open ones, the result counts for
+// find returns the connection of a request. If it isn't among the open ones, the result counts for
 // nothing.
-func (c *connections) of(remote string) *member {
+func (c *connections) find(remote string) *member {
 	c.mu.Lock()
 	defer c.mu.Unlock()
 	if m := c.open[remote]; m != nil {

@@ -26,4 +26,6 @@
 // If callers are so many or so fast that an ordinary review may have to give way, /healthz fails.
 // It fails for 15 seconds after something has given way within a second, or after a whole review
 // has given way or has waited for its turn for 5 seconds.
+//
+// The package has no promise of compatibility.
 package door

@@ -122,14 +122,14 @@ type requestKey struct{}
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())
 	defer cancel()
-	q := &request{control: http.NewResponseController(w), connection: d.connections.of(r.RemoteAddr)}
-	q.address, q.known = addressOf(r.RemoteAddr), d.callers.known(r)
+	q := &request{control: http.NewResponseController(w), connection: d.connections.find(r.RemoteAddr)}
+	q.address, q.known = addressOf(r.RemoteAddr), d.callers.isKnown(r)
 	if q.known {
 		d.connections.pool.recognize(q.connection)
 	}
 	q.drop = func() {
 		cancel()
-		_ = q.control.SetReadDeadline(past) // where it can't be set, the server's own holds
+		_ = q.control.SetReadDeadline(past) // if it can't be set, the server's own holds
 		if q.answering.Load() {
 			_ = q.control.SetWriteDeadline(past)
 		}
@@ -156,7 +156,7 @@ func (d *Door) inTurn(handler http.Handler, least int64) http.Handler {
 			done := d.connections.work(q.connection)
 			defer done()
 			var leave func()
-			if leave, err = d.turn(r.Context(), q, max(int64(b.size), least)); err == nil {
+			if leave, err = d.takeTurn(r.Context(), q, max(int64(b.size), least)); err == nil {
 				defer leave()
 			}
 		}
@@ -176,10 +176,10 @@ func (d *Door) inTurn(handler http.Handler, least int64) http.Handler {
 	})
 }
 
-// turn waits until a request may be worked at. It gives up if the client no longer waits for the
+// takeTurn waits until a request may be worked at. It gives up if the client no longer waits for the
 // answer.
-func (d *Door) turn(ctx context.Context, q *request, size int64) (leave func(), err error) {
-	late := time.AfterFunc(d.limits.silence, d.requests.hasty)
+func (d *Door) takeTurn(ctx context.Context, q *request, size int64) (leave func(), err error) {
+	late := time.AfterFunc(d.limits.silence, d.requests.onHasty)
 	defer late.Stop()
 	if !d.requests.change(&q.member, func() { q.waiting, q.since = true, time.Now() }) {
 		return nil, errGone
@@ -221,7 +221,7 @@ func (d *Door) send(w http.ResponseWriter, q *request, a *answer) {
 	if err := q.control.SetWriteDeadline(time.Now().Add(within)); err != nil {
 		return
 	}
-	if !gone && !d.requests.has(&q.member) {
+	if !gone && !d.requests.holds(&q.member) {
 		return // its deadline is lost
 	}
 	a.header.Set("Content-Length", strconv.Itoa(a.body.Len()))

@@ -390,19 +390,19 @@ func TestTokenReviews(t *testing.T) {
 	if n := h.asked.Load(); n > 50 {
 		t.Errorf("100 wrong tokens of an address have %d reviews", n)
 	}
-	for i := range 5 * mostTokens {
+	for i := range 5 * maxTokens {
 		r, err := http.NewRequest(http.MethodPost, "/", nil)
 		if err != nil {
 			t.Fatal(err)
 		}
 		r.RemoteAddr = fmt.Sprintf("10.0.%d.%d:1", i/256, i%256)
 		r.Header.Set("Authorization", fmt.Sprintf("Bearer of %d", i))
-		h.callers.known(r)
+		h.callers.isKnown(r)
 	}
-	if n := len(h.callers.tokens); n > mostTokens {
+	if n := len(h.callers.tokens); n > maxTokens {
 		t.Errorf("%d tokens are remembered", n)
 	}
-	if n := len(h.callers.addresses); n > mostAddresses {
+	if n := len(h.callers.addresses); n > maxAddresses {
 		t.Errorf("%d addresses are remembered", n)
 	}
 	if n := h.asked.Load(); n > 500 {

@@ -13,15 +13,15 @@ const moment = time.Second
 type pool struct {
 	// total is how much there is, and strangers the part that strangers may take.
 	total, strangers int64
-	// hasty is called if a member gives way that was there for less than a moment, or that was
+	// onHasty is called if a member gives way that was there for less than a moment, or that was
 	// waiting for its turn.
-	hasty func()
+	onHasty func()
 
-	mu        sync.Mutex
-	members   map[*member]struct{}
-	taken     int64
-	byThem    int64            // what strangers have taken
-	byAddress map[string]int64 // what each address has taken
+	mu          sync.Mutex
+	members     map[*member]struct{}
+	taken       int64
+	byStrangers int64            // what strangers have taken
+	byAddress   map[string]int64 // what each address has taken
 }
 
 // A member is a caller's connection or request. Its fields belong to the pool once it has joined.
@@ -41,8 +41,8 @@ type member struct {
 	dropped chan struct{}
 }
 
-func newPool(total, strangers int64, hasty func()) *pool {
-	return &pool{total: total, strangers: strangers, hasty: hasty, members: map[*member]struct{}{},
+func newPool(total, strangers int64, onHasty func()) *pool {
+	return &pool{total: total, strangers: strangers, onHasty: onHasty, members: map[*member]struct{}{},
 		byAddress: map[string]int64{}}
 }
 
@@ -52,7 +52,7 @@ func (p *pool) join(m *member, n int64) bool {
 	defer p.mu.Unlock()
 	m.since = time.Now()
 	p.members[m] = struct{}{}
-	return p.give(m, n)
+	return p.makeRoom(m, n)
 }
 
 // take gives a member n more, or takes back if n is negative. It reports whether there was room and
@@ -60,7 +60,7 @@ func (p *pool) join(m *member, n int64) bool {
 func (p *pool) take(m *member, n int64) bool {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	return m.dropped == nil && p.give(m, n)
+	return m.dropped == nil && p.makeRoom(m, n)
 }
 
 // leave gives back all that a member has taken. It returns after drop has returned.
@@ -83,28 +83,28 @@ func (p *pool) change(m *member, f func()) bool {
 	return m.dropped == nil
 }
 
-// has reports whether a member hasn't given way.
-func (p *pool) has(m *member) bool { return p.change(m, func() {}) }
+// holds reports whether a member hasn't given way.
+func (p *pool) holds(m *member) bool { return p.change(m, func() {}) }
 
 // recognize makes a member known.
 func (p *pool) recognize(m *member) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if _, there := p.members[m]; there && !m.known {
-		p.byThem -= m.taken
+		p.byStrangers -= m.taken
 	}
 	m.known = true
 }
 
-// give makes others give way, or m itself, until there is room for n more of m.
-func (p *pool) give(m *member, n int64) bool {
-	for p.taken+n > p.total || !m.known && p.byThem+n > p.strangers {
+// makeRoom makes others give way, or m itself, until there is room for n more of m.
+func (p *pool) makeRoom(m *member, n int64) bool {
+	for p.taken+n > p.total || !m.known && p.byStrangers+n > p.strangers {
 		v := p.victim(m)
 		if v == nil {
 			v = m
 		}
 		if !v.slow(time.Now()) {
-			p.hasty()
+			p.onHasty()
 		}
 		p.remove(v)
 		v.dropped = make(chan struct{})
@@ -124,18 +124,18 @@ func (p *pool) give(m *member, n int64) bool {
 func (p *pool) victim(m *member) (v *member) {
 	now := time.Now()
 	for c := range p.members {
-		if c.working == 0 && (m.known || !c.known) && (v == nil || p.before(c, v, now)) {
+		if c.working == 0 && (m.known || !c.known) && (v == nil || p.givesWayBefore(c, v, now)) {
 			v = c
 		}
 	}
 	return v
 }
 
-// before reports whether a gives way before b. Strangers go before known callers, then the address
+// givesWayBefore reports whether a gives way before b. Strangers go before known callers, then the address
 // that takes most. Within an address, members that have been unfinished for more than a moment go
 // first, the oldest first. Then those that take most go. Among equals, unfinished members go first,
 // the oldest first, and then the newest.
-func (p *pool) before(a, b *member, now time.Time) bool {
+func (p *pool) givesWayBefore(a, b *member, now time.Time) bool {
 	oldA, oldB := a.slow(now), b.slow(now)
 	switch takenA, takenB := p.byAddress[a.address], p.byAddress[b.address]; {
 	case a.known != b.known:
@@ -167,7 +167,7 @@ func (p *pool) count(m *member, n int64) {
 	m.taken += n
 	p.taken += n
 	if !m.known {
-		p.byThem += n
+		p.byStrangers += n
 	}
 	if p.byAddress[m.address] += n; p.byAddress[m.address] == 0 {
 		delete(p.byAddress, m.address)

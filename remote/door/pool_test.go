@@ -10,7 +10,7 @@ func newMember(p *pool, address string, known bool, n int64, since time.Duration
 	m = &member{address: address, known: known, drop: func() {}}
 	p.join(m, n)
 	p.change(m, func() { m.since = time.Now().Add(-since) })
-	return m, func() bool { return !p.has(m) }
+	return m, func() bool { return !p.holds(m) }
 }
 
 func TestGivingWay(t *testing.T) {
@@ -61,14 +61,14 @@ func TestNothingStaysTaken(t *testing.T) {
 		}
 		all = append(all, m)
 	}
-	if p.taken > p.total || p.byThem > p.strangers {
-		t.Errorf("%d are taken, %d by strangers", p.taken, p.byThem)
+	if p.taken > p.total || p.byStrangers > p.strangers {
+		t.Errorf("%d are taken, %d by strangers", p.taken, p.byStrangers)
 	}
 	for _, m := range all {
 		p.leave(m)
 	}
-	if p.taken != 0 || p.byThem != 0 || len(p.members) != 0 || len(p.byAddress) != 0 {
-		t.Errorf("%d are taken, %d by strangers, %d members, addresses %v", p.taken, p.byThem, len(p.members),
+	if p.taken != 0 || p.byStrangers != 0 || len(p.members) != 0 || len(p.byAddress) != 0 {
+		t.Errorf("%d are taken, %d by strangers, %d members, addresses %v", p.taken, p.byStrangers, len(p.members),
 			p.byAddress)
 	}
 }

@@ -4,6 +4,8 @@
 // An installation has a name and a namespace. Its webhook configurations and its Lease have the
 // installation's name; its Secret has that name with "-certificates" appended. An object with such
 // a name but without the labels belongs to somebody else, and is never written to.
+//
+// The package has no promise of compatibility.
 package installation
 
 import (

@@ -4,8 +4,8 @@
 //	Namespace                in which pods keep to the Pod Security Standard restricted
 //	ServiceAccount, and      ClusterRole and Role with their bindings: what the plugins need, by
 //	                         their Descriptors' Access, and what registration needs, by name
-//	ConfigMap                the AdmissionConfiguration, where plugins have one
-//	Service, Deployment      two replicas, on different nodes where there are several
+//	ConfigMap                the AdmissionConfiguration, if plugins have one
+//	Service, Deployment      two replicas, on different nodes if there are several
 //	PodDisruptionBudget      one of them stays
 //	NetworkPolicy            nothing but the one port is reached, by API servers if their networks
 //	                         are given
@@ -14,6 +14,8 @@
 // The webhook configurations aren't among them: the replicas write them once they serve, and keep
 // them. The Helm chart in deploy/chart has the same objects. Its test compares the two, and go
 // generate makes the rights of the chart from Access here.
+//
+// The package has no promise of compatibility.
 package manifests
 
 import (

@@ -105,7 +105,7 @@ func (o *Options) pod() corev1.PodSpec {
 		SecurityContext: &corev1.PodSecurityContext{RunAsNonRoot: new(true), RunAsUser: new(int64(nobody)),
 			RunAsGroup:     new(int64(nobody)),
 			SeccompProfile: &corev1.SeccompProfile{Type: corev1.SeccompProfileTypeRuntimeDefault}},
-		// There may be one node only; where there are more, its end should not be that of all
+		// The cluster may have only one node. If it has more, the end of one should not end all
 		// replicas.
 		Affinity: &corev1.Affinity{PodAntiAffinity: &corev1.PodAntiAffinity{
 			PreferredDuringSchedulingIgnoredDuringExecution: []corev1.WeightedPodAffinityTerm{{Weight: 100,

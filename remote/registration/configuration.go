@@ -15,9 +15,9 @@ import (
 	"gatehouse.dev/remote"
 )
 
-// leftAlone asks the controllers of some providers not to rewrite webhook configurations. (AKS adds
+// leaveAloneAnnotation asks the controllers of some providers not to rewrite webhook configurations. (AKS adds
 // namespaces to exempt.) Otherwise they and a Keeper would rewrite them forever.
-const leftAlone = "admissions.enforcer/disabled"
+const leaveAloneAnnotation = "admissions.enforcer/disabled"
 
 // Mutating returns the configuration of the mutating phase, or nil if no plugin has one. API
 // servers verify the serving certificate with caBundle. If it is empty, they use the roots that
@@ -58,7 +58,7 @@ func Validating(o *Options, caBundle []byte) *admissionregistrationv1.Validating
 
 func metadata(o *Options) metav1.ObjectMeta {
 	return metav1.ObjectMeta{Name: o.Name, Labels: o.Installation().Labels(),
-		Annotations: map[string]string{leftAlone: "true"}}
+		Annotations: map[string]string{leaveAloneAnnotation: "true"}}
 }
 
 // webhookOf returns the webhook of a call. It sets the fields that API servers default, so that it
@@ -100,7 +100,7 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 		// Controllers elect their leaders with Leases, and nodes renew them to show that they live.
 		except("leases", `request.resource.group == "coordination.k8s.io" && request.resource.resource == "leases"`)
 	}
-	if asksAbout(call, "", "events") && !names(call, "", "events") {
+	if asksAbout(call, "", "events") && !namesResource(call, "", "events") {
 		except("events", `request.resource.group in ["", "events.k8s.io"] && request.resource.resource == "events"`)
 	}
 	if asksAbout(call, "authorization.k8s.io", "subjectaccessreviews") {
@@ -118,11 +118,11 @@ func conditions(o *Options, call *Call) []admissionregistrationv1.MatchCondition
 
 // asksAbout reports whether any of the plugins is asked about a resource.
 func asksAbout(call *Call, group, resource string) bool {
-	return names(call, group, resource) ||
+	return namesResource(call, group, resource) ||
 		slices.ContainsFunc(call.Plugins, func(p plugin.Descriptor) bool { return len(p.Resources) == 0 })
 }
 
-func names(call *Call, group, resource string) bool {
+func namesResource(call *Call, group, resource string) bool {
 	return slices.ContainsFunc(call.Plugins, func(p plugin.Descriptor) bool {
 		return slices.ContainsFunc(p.Resources, func(r plugin.Resource) bool {
 			return r.Group == group && r.Resource == resource

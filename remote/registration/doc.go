@@ -30,4 +30,6 @@
 // installation's Namespace, so they are removed when it is.
 //
 // A configuration of the same name with other labels is somebody else's and is never written to.
+//
+// The package has no promise of compatibility.
 package registration

@@ -19,9 +19,9 @@ import (
 )
 
 const (
-	// look is how often the leader reads the configurations if no event says that they have
+	// rereadInterval is how often the leader reads the configurations if no event says that they have
 	// changed.
-	look = time.Minute
+	rereadInterval = time.Minute
 	// Failed attempts, and configurations that others keep changing, are tried again after these
 	// times.
 	firstRetry = time.Second
@@ -105,7 +105,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 		case <-staying.Done():
 		}
 	}()
-	k.whenServing(staying)
+	k.awaitServing(staying)
 	for staying.Err() == nil {
 		lock := k.lock()
 		err := lease.Lead(staying, lock, func(leading context.Context) error {
@@ -132,8 +132,8 @@ func (k *Keeper) Run(ctx context.Context) error {
 	return ErrRemoved
 }
 
-// whenServing waits until the replica serves.
-func (k *Keeper) whenServing(ctx context.Context) {
+// awaitServing waits until the replica serves.
+func (k *Keeper) awaitServing(ctx context.Context) {
 	lock := k.lock()
 	for {
 		timer := k.Clock.NewTimer(lease.RetryPeriod)
@@ -211,9 +211,9 @@ func (l *removableLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRe
 	record, raw, err := l.LeaseLock.Get(ctx)
 	switch {
 	case err == nil:
-		l.keeper.sees(record.HolderIdentity, record.AcquireTime)
+		l.keeper.recordLease(record.HolderIdentity, record.AcquireTime)
 	case apierrors.IsNotFound(err):
-		l.keeper.sees("", metav1.Time{})
+		l.keeper.recordLease("", metav1.Time{})
 	}
 	return record, raw, err
 }

@@ -62,7 +62,7 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 		return nil, err
 	}
 	if _, err := leases.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: k.seesLease, UpdateFunc: func(_, lease any) { k.seesLease(lease) }}); err != nil {
+		AddFunc: k.recordLeaseObject, UpdateFunc: func(_, lease any) { k.recordLeaseObject(lease) }}); err != nil {
 		cancel()
 		return nil, err
 	}
@@ -119,12 +119,12 @@ func (k *Keeper) lead(ctx context.Context) error {
 	klog.InfoS("Leading: this replica keeps the webhook configurations", "installation", k.Options.Installation())
 	retry, waited := firstRetry, ""
 	for ctx.Err() == nil {
-		next := look
+		next := rereadInterval
 		done, err := k.keep(ctx)
 		var waiting *waitingError
 		switch {
 		case errors.As(err, &waiting):
-			if why := withoutDigits(waiting.message); waited != why { // ports of connections change
+			if why := dropDigits(waiting.message); waited != why { // ports of connections change
 				klog.Warningf("Not registered yet: %s", waiting.message)
 				waited = why
 			}
@@ -138,7 +138,7 @@ func (k *Keeper) lead(ctx context.Context) error {
 			retry = firstRetry
 		}
 		woken := k.woken
-		if next < look {
+		if next < rereadInterval {
 			woken = nil
 		}
 		timer := k.Clock.NewTimer(next)
@@ -186,21 +186,21 @@ func (k *Keeper) keep(ctx context.Context) (done bool, err error) {
 		return false, err
 	}
 	what, err := mutating(k.Client).keep(ctx, i, m, m != nil, k.mayCreate)
-	done = logged("mutatingwebhookconfigurations", i, what)
+	done = logDone("mutatingwebhookconfigurations", i, what)
 	whatElse, otherErr := validating(k.Client).keep(ctx, i, v, v != nil, k.mayCreate)
-	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
+	return logDone("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
 }
 
 // removeConfigurations removes both configurations.
 func removeConfigurations(ctx context.Context, client kubernetes.Interface, i installation.Installation) (bool, error) {
 	what, err := mutating(client).remove(ctx, i)
-	done := logged("mutatingwebhookconfigurations", i, what)
+	done := logDone("mutatingwebhookconfigurations", i, what)
 	whatElse, otherErr := validating(client).remove(ctx, i)
-	return logged("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
+	return logDone("validatingwebhookconfigurations", i, whatElse) || done, errors.Join(err, otherErr)
 }
 
-// logged logs what was done, and reports whether it was anything.
-func logged(resource string, i installation.Installation, done string) bool {
+// logDone logs what was done, and reports whether it was anything.
+func logDone(resource string, i installation.Installation, done string) bool {
 	if done != "" {
 		klog.InfoS("Webhook configuration "+done, "resource", resource, "name", i.Name)
 	}
@@ -243,7 +243,7 @@ type waitingError struct{ message string }
 // Error implements error.
 func (e *waitingError) Error() string { return e.message }
 
-func withoutDigits(text string) string {
+func dropDigits(text string) string {
 	return strings.Map(func(r rune) rune {
 		if r >= '0' && r <= '9' {
 			return -1

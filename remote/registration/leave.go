@@ -14,8 +14,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// leaving bounds how long a process that ends tries to remove the configurations.
-const leaving = 5 * time.Second
+// leaveTimeout bounds how long a process that ends tries to remove the configurations.
+const leaveTimeout = 5 * time.Second
 
 // seenLease holds what a process has seen of the Lease.
 type seenLease struct {
@@ -27,13 +27,13 @@ type seenLease struct {
 	earlier metav1.Time
 }
 
-// sees records what the Lease says. If that is a removal which began after the process did, it ends
+// recordLease records what the Lease says. If that is a removal that began after the process did, it ends
 // the Keeper's work.
-func (k *Keeper) sees(holder string, acquired metav1.Time) {
+func (k *Keeper) recordLease(holder string, acquired metav1.Time) {
 	s := &k.seen
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	removing := holder == removal || holder == noticed
+	removing := holder == removalHolder || holder == noticedHolder
 	if !s.looked {
 		s.looked = true
 		if removing {
@@ -46,21 +46,21 @@ func (k *Keeper) sees(holder string, acquired metav1.Time) {
 	}
 }
 
-// seesLease calls sees for an object of a watch.
-func (k *Keeper) seesLease(object any) {
+// recordLeaseObject calls recordLease for an object of a watch.
+func (k *Keeper) recordLeaseObject(object any) {
 	l, ok := object.(*coordinationv1.Lease)
 	if !ok || l.Spec.HolderIdentity == nil || l.Spec.AcquireTime == nil {
 		return
 	}
-	k.sees(*l.Spec.HolderIdentity, metav1.Time{Time: l.Spec.AcquireTime.Time})
+	k.recordLease(*l.Spec.HolderIdentity, metav1.Time{Time: l.Spec.AcquireTime.Time})
 }
 
 // acknowledge tells Remove that the former leader keeps nothing any more.
 func (k *Keeper) acknowledge(ctx context.Context) {
 	leases := k.Client.CoordinationV1().Leases(k.Options.Namespace)
 	l, err := leases.Get(ctx, k.Options.Name, metav1.GetOptions{})
-	if err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == removal {
-		l.Spec.HolderIdentity = new(noticed)
+	if err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == removalHolder {
+		l.Spec.HolderIdentity = new(noticedHolder)
 		_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 	}
 	if ignoreNotFound(err) != nil && ctx.Err() == nil {
@@ -78,10 +78,10 @@ func (k *Keeper) leave() error {
 		return nil
 	}
 	k.gone = true
-	ctx, cancel := context.WithTimeout(context.Background(), leaving)
+	ctx, cancel := context.WithTimeout(context.Background(), leaveTimeout)
 	defer cancel()
 	l, err := k.Client.CoordinationV1().Leases(k.Options.Namespace).Get(ctx, k.Options.Name, metav1.GetOptions{})
-	if err == nil && held(l, time.Now()) && *l.Spec.HolderIdentity != k.identity {
+	if err == nil && isHeld(l, time.Now()) && *l.Spec.HolderIdentity != k.identity {
 		k.other = *l.Spec.HolderIdentity
 		return nil
 	}
@@ -104,8 +104,8 @@ func (k *Keeper) leave() error {
 	return nil
 }
 
-// held reports whether somebody holds a Lease.
-func held(l *coordinationv1.Lease, now time.Time) bool {
+// isHeld reports whether somebody holds a Lease.
+func isHeld(l *coordinationv1.Lease, now time.Time) bool {
 	s := &l.Spec
 	return s.HolderIdentity != nil && *s.HolderIdentity != "" && s.RenewTime != nil && s.LeaseDurationSeconds != nil &&
 		now.Before(s.RenewTime.Add(time.Duration(*s.LeaseDurationSeconds)*time.Second))

@@ -28,10 +28,10 @@ const (
 	probeLabel   = domain + "/probe"
 	probeAnswer  = "API servers reach this webhook"
 	probeTimeout = 5 // seconds
-	// spreading is how long an API server may take to see the configuration of the probe, and
-	// probing how often it is asked.
-	spreading = 10 * time.Second
-	probing   = 100 * time.Millisecond
+	// spreadTimeout is how long an API server may take to see the configuration of the probe, and
+	// probeInterval how often it is asked.
+	spreadTimeout = 10 * time.Second
+	probeInterval = 100 * time.Millisecond
 )
 
 // AnswerProbe returns the handler for ProbePath. It refuses every request, so that the prober
@@ -60,7 +60,7 @@ func (o *Options) probe(bundle []byte, owners []metav1.OwnerReference) *admissio
 	w.SideEffects = new(admissionregistrationv1.SideEffectClassNone)
 	w.TimeoutSeconds = new(int32(probeTimeout))
 	return &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metav1.ObjectMeta{Name: probeName(i),
-		Labels: i.Labels(), Annotations: map[string]string{leftAlone: "true"}, OwnerReferences: owners},
+		Labels: i.Labels(), Annotations: map[string]string{leaveAloneAnnotation: "true"}, OwnerReferences: owners},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{w}}
 }
 
@@ -82,7 +82,7 @@ func (k *Keeper) checkReached(ctx context.Context, bundle []byte, owners []metav
 	// A replica that is told to end waits for the creation, which the API server might finish
 	// anyway, and then deletes the configuration.
 	bounded := func() (context.Context, context.CancelFunc) {
-		return context.WithTimeout(context.WithoutCancel(ctx), leaving)
+		return context.WithTimeout(context.WithoutCancel(ctx), leaveTimeout)
 	}
 	defer func() {
 		ctx, cancel := bounded()
@@ -116,13 +116,13 @@ func (k *Keeper) ask(ctx context.Context) error {
 	}
 	lease := &coordinationv1.Lease{ObjectMeta: metav1.ObjectMeta{Name: probeName(o.Installation()),
 		Namespace: o.Namespace, Labels: map[string]string{probeLabel: o.Name}}}
-	for until := time.Now().Add(spreading); ; {
+	for until := time.Now().Add(spreadTimeout); ; {
 		_, err := k.Client.CoordinationV1().Leases(o.Namespace).Create(ctx, lease,
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		switch {
 		case err == nil && time.Now().After(until):
 			return &waitingError{fmt.Sprintf("the API server hasn't asked at %s within %s, and doesn't say why: "+
-				"--skip-reachability-check registers anyway", where, spreading)}
+				"--skip-reachability-check registers anyway", where, spreadTimeout)}
 		case err == nil: // it hasn't seen the configuration yet
 		case strings.Contains(err.Error(), fmt.Sprintf("%q denied the request: %s", probeWebhook, probeAnswer)):
 			return nil
@@ -136,7 +136,7 @@ func (k *Keeper) ask(ctx context.Context) error {
 		select {
 		case <-ctx.Done():
 			return ctx.Err()
-		case <-time.After(probing):
+		case <-time.After(probeInterval):
 		}
 	}
 }

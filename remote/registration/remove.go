@@ -17,20 +17,20 @@ import (
 )
 
 const (
-	// removal is the holder of the Lease of an installation that is being removed.
-	removal = "removed"
-	// noticed is the holder after that, when the former leader keeps nothing any more.
-	noticed = "removed, which the replica that led has seen"
-	// removing is how long the Lease is taken if Remove doesn't complete.
-	removing = time.Minute
-	// noticing is how long the leader may take to acknowledge the removal. It watches the Lease,
+	// removalHolder is the holder of the Lease of an installation that is being removed.
+	removalHolder = "removed"
+	// noticedHolder is the holder after that, when the former leader keeps nothing any more.
+	noticedHolder = "removed, which the replica that led has seen"
+	// removalDuration is how long the Lease is taken if Remove doesn't complete.
+	removalDuration = time.Minute
+	// noticeTimeout is how long the leader may take to acknowledge the removal. It watches the Lease,
 	// and reads it every two seconds.
-	noticing = 3 * lease.RetryPeriod
-	// asking is how often Remove checks for the acknowledgement.
-	asking = 200 * time.Millisecond
-	// others is how long the other replicas, which watch the Lease too, may take to see the
+	noticeTimeout = 3 * lease.RetryPeriod
+	// noticePoll is how often Remove checks for the acknowledgement.
+	noticePoll = 200 * time.Millisecond
+	// replicaWait is how long the other replicas, which watch the Lease too, may take to see the
 	// removal.
-	others = 500 * time.Millisecond
+	replicaWait = 500 * time.Millisecond
 )
 
 // Remove removes what an installation keeps in the cluster: the configurations first, so that API
@@ -54,7 +54,7 @@ func Remove(ctx context.Context, client kubernetes.Interface, name, namespace st
 	}
 	if leader != "" {
 		if waiting != nil {
-			waiting(leader, noticing)
+			waiting(leader, noticeTimeout)
 		}
 		if err := waitNoticed(ctx, client, i); err != nil {
 			return err
@@ -90,12 +90,12 @@ func Remove(ctx context.Context, client kubernetes.Interface, name, namespace st
 // waitNoticed waits until the former leader acknowledges that the installation is removed. A
 // replica that doesn't in time may have been killed.
 func waitNoticed(ctx context.Context, client kubernetes.Interface, i installation.Installation) error {
-	err := wait.PollUntilContextTimeout(ctx, asking, noticing, true, func(ctx context.Context) (bool, error) {
+	err := wait.PollUntilContextTimeout(ctx, noticePoll, noticeTimeout, true, func(ctx context.Context) (bool, error) {
 		l, err := client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
 		if err != nil {
 			return apierrors.IsNotFound(err), ignoreNotFound(err)
 		}
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == noticed, nil
+		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == noticedHolder, nil
 	})
 	if ctx.Err() != nil || err != nil && !wait.Interrupted(err) {
 		return err
@@ -107,7 +107,7 @@ func waitNoticed(ctx context.Context, client kubernetes.Interface, i installatio
 	select {
 	case <-ctx.Done():
 		return ctx.Err()
-	case <-time.After(others):
+	case <-time.After(replicaWait):
 		return nil
 	}
 }
@@ -128,10 +128,10 @@ func takeLease(ctx context.Context, client kubernetes.Interface, i installation.
 			return "", i.Foreign(coordinationv1.Resource("leases"), l)
 		}
 		leader = ""
-		if held(l, now) && *l.Spec.HolderIdentity != noticed {
+		if isHeld(l, now) && *l.Spec.HolderIdentity != noticedHolder {
 			leader = *l.Spec.HolderIdentity
 		}
-		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new(removal), new(int32(removing/time.Second))
+		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new(removalHolder), new(int32(removalDuration/time.Second))
 		l.Spec.AcquireTime, l.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
 		_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
 		if apierrors.IsConflict(err) { // the holder renewed it meanwhile
