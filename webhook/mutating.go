@@ -80,17 +80,17 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 			continue
 		}
 		start := time.Now()
-		response, did, err := m.call(ctx, v, c, round)
+		response, result, err := m.call(ctx, v, c, round)
 		elapsed := time.Since(start)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
-		request.report(c.hook, start, elapsed, err, failedOpen, response, did)
+		request.report(c.hook, start, elapsed, err, failedOpen, response, result)
 		if refusal != nil {
 			return refusal
 		}
 		if failedOpen {
 			annotateFailedOpen(a, mutatingFailedOpenAnnotation, round, c.index, c.hook)
 		}
-		if did.changed {
+		if result.changed {
 			r.ObjectChanged()
 			a.GetReinvocationContext().SetShouldReinvoke()
 		}
@@ -118,38 +118,38 @@ type effect struct {
 // call calls one webhook and applies its patch. It returns the answer, nil if there is none, and the
 // patch's effect.
 func (m *Mutating) call(ctx context.Context, v *version, c *candidate, round int) (response *review.Response,
-	did effect, err error) {
+	result effect, err error) {
 	r := v.of
-	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, did.changed) }()
+	defer func() { annotateMutation(ctx, r, round, c.index, c.hook, result.changed) }()
 	encoded, err := v.getReview()
 	if err != nil {
-		return nil, did, v.conversionError(c, err)
+		return nil, result, v.conversionError(c, err)
 	}
 	if response, err = m.ask(ctx, c.hook, encoded, r); err != nil {
-		return nil, did, err
+		return nil, result, err
 	}
 	relay(ctx, c.hook, r, response)
 	if !response.Allowed {
-		return response, did, denialError(c.hook, response)
+		return response, result, denialError(c.hook, response)
 	}
 	if len(response.Patch) == 0 {
-		return response, did, nil
+		return response, result, nil
 	}
 	patch, err := review.DecodePatch(response.Patch)
 	if err != nil {
-		return response, did, callError(c.hook,
+		return response, result, callError(c.hook,
 			apierrors.NewServiceUnavailable("error decoding patch in webhook response"), err)
 	}
 	if len(patch) == 0 {
-		return response, did, nil
+		return response, result, nil
 	}
 	if response.PatchType != admissionv1.PatchTypeJSONPatch {
-		return response, did, callError(c.hook, review.Denied(c.name, response.Status),
+		return response, result, callError(c.hook, review.Denied(c.name, response.Status),
 			fmt.Errorf("unsupported patch type %q", response.PatchType))
 	}
-	if did, err = r.patch(v, patch); err != nil {
+	if result, err = r.patch(v, patch); err != nil {
 		return response, effect{}, apierrors.NewInternalError(fmt.Errorf("admission webhook %q %w", c.name, err))
 	}
 	annotatePatch(ctx, r, round, c.index, c.hook, patch)
-	return response, did, nil
+	return response, result, nil
 }

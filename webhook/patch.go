@@ -19,47 +19,46 @@ import (
 
 // patch applies a webhook's patch to the object: as that webhook saw it, in its version, and from
 // there to the request's own object. The error continues a sentence about the webhook.
-func (r *request) patch(v *version, patch jsonpatch.Patch) (did effect, err error) {
+func (r *request) patch(v *version, patch jsonpatch.Patch) (result effect, err error) {
 	seen, err := v.Object()
 	if err != nil {
-		return did, fmt.Errorf("can't be shown the object: %w", err)
+		return result, fmt.Errorf("can't be shown the object: %w", err)
 	}
 	if seen == nil {
-		return did, errors.New("attempted to modify the object, which is not supported for this operation")
+		return result, errors.New("attempted to modify the object, which is not supported for this operation")
 	}
-	object, changed, dropped, err := patched(seen, patch)
+	object, changed, dropped, err := patchObject(seen, patch)
 	if err != nil {
-		return did, err
+		return result, err
 	}
-	did.changed, did.dropped = changed, dropped
+	result.changed, result.dropped = changed, dropped
 	target, isReported := r.GetObject(), r.calls != nil
 	if isReported && changed && !v.Converted {
-		did.changes = jsondiff.Between(target, object) // without the defaults of what the webhook added
+		result.changes = jsondiff.Between(target, object) // without the defaults of what the webhook added
 	}
 	r.Interfaces.GetObjectDefaulter().Default(object)
 	if isReported {
-		did.dropped = append(did.dropped, r.dropped(v.Resource, seen, object)...)
+		result.dropped = append(result.dropped, r.dropped(v.Resource, seen, object)...)
 	}
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
 		if object, err = matching.Convert(object, kind, r.Interfaces); err != nil {
-			return did, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
+			return result, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
 		}
 		if isReported && changed {
-			did.changes = jsondiff.Between(target, object)
+			result.changes = jsondiff.Between(target, object)
 		}
 	}
 	matching.Replace(target, object)
 	r.objectChanged()
-	return did, nil
+	return result, nil
 }
 
-// patched returns what a patch makes of an object, whether that is another one, and which fields
-// were dropped. Both objects may share memory.
-//
-// Patches are for JSON, but most can do without.
-func patched(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, dropped []string,
+// patchObject returns a patched copy of an object, with which it may share memory. changed reports
+// whether it differs from the object, and dropped names the fields that the types don't have. Most
+// patches need no encoding to JSON.
+func patchObject(object runtime.Object, patch jsonpatch.Patch) (after runtime.Object, changed bool, dropped []string,
 	err error) {
 	after, changed, dropped, ok := patchDirectly(object, patch)
 	if ok {

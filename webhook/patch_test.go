@@ -34,7 +34,7 @@ func patchedAlike(t *testing.T, object runtime.Object, data string) {
 	}
 	before := object.DeepCopyObject()
 	want, _, wantErr := patchJSON(object, patch)
-	got, changed, _, err := patched(object, patch)
+	got, changed, _, err := patchObject(object, patch)
 	if (err == nil) != (wantErr == nil) {
 		t.Errorf("patch %s of %T: the error is %v, of its JSON it is %v", data, object, err, wantErr)
 		return
@@ -58,7 +58,7 @@ func TestLongQuantitiesInPatches(t *testing.T) {
 		if err != nil {
 			t.Fatal(err)
 		}
-		_, _, _, err = patched(benchPod(), patch)
+		_, _, _, err = patchObject(benchPod(), patch)
 		if err == nil || !strings.Contains(err.Error(), resource.ErrFormatWrong.Error()) {
 			t.Errorf("%s: %v", path, err)
 		}

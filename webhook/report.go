@@ -22,19 +22,19 @@ import (
 // report reports one call to the chain's observers. start is zero if the webhook wasn't called,
 // response is nil if it didn't answer, and ignored reports whether err is ignored.
 func (r *request) report(h *hook, start time.Time, elapsed time.Duration, err error, ignored bool,
-	response *review.Response, did effect) {
+	response *review.Response, result effect) {
 	if r.calls == nil {
 		return
 	}
 	call := plugin.Call{Kind: plugin.Webhook, Name: h.name, Configuration: h.configuration, Backend: h.backend,
-		Verdict: plugin.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Changes: did.changes}
+		Verdict: plugin.Admitted, Ignored: ignored, Start: start, Duration: elapsed, Changes: result.changes}
 	switch {
 	case err != nil:
 		call.Verdict, call.Code = verdictOf(err)
 		call.Why = h.explain(err)
-	case len(did.dropped) > 0:
+	case len(result.dropped) > 0:
 		call.Why = fmt.Sprintf("its patch set %s, which objects of this kind don't have",
-			strings.Join(did.dropped, ", "))
+			strings.Join(result.dropped, ", "))
 	}
 	if response != nil {
 		call.Warnings = response.Warnings
