@@ -181,7 +181,7 @@ func (v *versioned) writeBack() error {
 }
 
 // internalForm is the request's attributes for a plugin that works on the server's own form of the
-// object. Where tracking is on it keeps the object as it was when the plugin asked for it.
+// object. If tracking is on, it keeps the object as it was when the plugin asked for it.
 type internalForm struct {
 	admission.Attributes
 	interfaces admission.ObjectInterfaces
@@ -199,7 +199,7 @@ func (f *internalForm) GetObject() runtime.Object {
 	return f.Attributes.GetObject()
 }
 
-// shown is the object as other plugins see it, nil where there is none.
+// shown returns the object as other plugins see it, nil if there is none.
 func (f *internalForm) shown() runtime.Object {
 	object := f.Attributes.GetObject()
 	if object == nil {
@@ -224,7 +224,7 @@ func (f *internalForm) changes() *jsondiff.Changes {
 }
 
 // versionedForm returns obj in the type that plugins see: that of kind, which is what the request
-// was sent as. obj itself is returned where it has no other form: it is unstructured (custom
+// was sent as. obj itself is returned if it has no other form: it is unstructured (custom
 // resources are held in the version of the request), it already is of that type, or its type is not
 // one of the server's scheme (the Scale of a custom resource).
 //

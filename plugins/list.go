@@ -67,7 +67,7 @@ import (
 // comes last, when all is decided.
 var List = []plugin.Descriptor{
 	alwaysadmit.Descriptor,
-	// before NamespaceLifecycle, which refuses where there is no namespace
+	// before NamespaceLifecycle, which refuses requests if there is no namespace
 	namespaceautoprovision.Descriptor,
 	namespacelifecycle.Descriptor,
 	namespaceexists.Descriptor,

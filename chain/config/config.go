@@ -33,11 +33,11 @@ type Section struct {
 	name string
 	// field is what the section is in the file, for messages: plugins[0].
 	field string
-	// path is the file that the plugin's configuration was read from; empty where it is inline.
+	// path is the file that the plugin's configuration was read from; empty if it is inline.
 	path string
-	// flags are the plugin's own that the configuration was read from; empty where it is in a file.
+	// flags are the plugin's own that the configuration was read from; empty if it is in a file.
 	flags string
-	// data is nil where the section has no configuration.
+	// data is nil if the section has no configuration.
 	data []byte
 	// named are the files that the configuration names, as they were when a plugin was built with
 	// it.
@@ -209,7 +209,7 @@ func (c *Config) Section(name string) *Section {
 	return nil
 }
 
-// For returns the configuration of the named plugin, nil where it has none. It knows the file that
+// For returns the configuration of the named plugin, nil if it has none. It knows the file that
 // it is from; see pluginconfig.Path.
 func (c *Config) For(name string) io.Reader {
 	p := c.Section(name)
@@ -245,7 +245,7 @@ func (s *reader) Names(path string) {
 	}
 }
 
-// sumOf stands for a file's content; not ok where there is none.
+// sumOf returns the checksum of a file's content; ok is false if there is none.
 func sumOf(path string) (sum [sha256.Size]byte, ok bool) {
 	if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() {
 		return sum, false

@@ -13,17 +13,16 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// Options is what a user says of the chain: which plugins run and where their
-// configuration is. The zero value runs the plugins that are on by default.
+// Options are a user's choices: which plugins run and where their configuration is. The zero value runs the plugins that are on by default.
 type Options struct {
 	// Enable are plugins that run in addition to the default ones (--enable-admission-plugins).
 	Enable []string
 	// Disable are default plugins that don't run (--disable-admission-plugins).
 	Disable []string
-	// Exact, where not nil, are the plugins that run, in this order (--admission-control,
+	// Exact, if not nil, are the plugins that run, in this order (--admission-control,
 	// deprecated). It excludes Enable and Disable.
 	Exact []string
-	// Only, where not nil, are the plugins that run, and no others, in the order of the list
+	// Only, if not nil, are the plugins that run, and no others, in the order of the list
 	// (--plugins of a host that runs none by default). It excludes Enable, Disable and Exact.
 	Only []string
 	// ConfigFile is the admission control configuration file (--admission-control-config-file); see

@@ -64,15 +64,15 @@ func Strict(document []byte, into any) error {
 		return explain(err)
 	}
 	for i, err := range strict {
-		if meant := meant(err, into); meant != "" {
+		if meant := suggestion(err, into); meant != "" {
 			strict[i] = fmt.Errorf("%w%s", err, meant)
 		}
 	}
 	return utilerrors.NewAggregate(strict)
 }
 
-// meant says which field of into's type an unknown one was most likely meant to be.
-func meant(err error, into any) string {
+// suggestion returns the end of a message about an unknown field: the field of into's type that is near.
+func suggestion(err error, into any) string {
 	var unknown kjson.FieldError
 	if !errors.As(err, &unknown) || !strings.HasPrefix(err.Error(), "unknown field ") {
 		return ""

@@ -39,10 +39,10 @@ func Identity() (string, error) {
 	return host + "_" + uuid.NewString(), nil
 }
 
-// Lead waits for the lease and works while it holds it. It returns when the work has ended: where
-// ctx ends or the lease is lost, so does the work's context. The lease is given away after that, so
-// that the next one doesn't work at the same time. Work that ends by itself is what it returns;
-// where the lease was lost, ErrLost. After that it may be called again.
+// Lead waits for the lease and works while it holds it. It returns when the work has ended.
+// The work's context ends when ctx ends or the lease is lost. Only then is the lease given away, so
+// that the next holder doesn't work at the same time. Lead returns the work's error, or ErrLost if
+// the lease was lost. It may be called again after that.
 func Lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
 	electing, stop := context.WithCancel(ctx)
 	defer stop()

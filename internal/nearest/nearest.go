@@ -7,7 +7,7 @@ import (
 )
 
 // To is the one of names that word was most likely meant to be, the first of several that are as
-// near; empty where none is near: upper and lower case aside, it takes a letter more, less or
+// near; empty if none is near: upper and lower case aside, it takes a letter more, less or
 // another for at most every third of word.
 func To(word string, names []string) string {
 	var found string
@@ -20,7 +20,7 @@ func To(word string, names []string) string {
 	return found
 }
 
-// Meant is the end of a message about an unknown word, empty where no name is near.
+// Meant returns the end of a message about an unknown word, empty if no name is near.
 func Meant(word string, names []string) string {
 	if name := To(word, names); name != "" {
 		return fmt.Sprintf(", did you mean %q?", name)

@@ -1,7 +1,7 @@
 // Package podcache says what of a pod a server keeps in its caches. There are more pods than of
 // anything else, and nobody who reads the caches wants all of one: the node authorizer wants to
 // know what a pod on a node refers to, garbage collection when it ended, the protection of claims
-// which it uses, quotas what it costs. Only the controllers of workloads do, where they run.
+// which it uses, quotas what it costs. Only the controllers of workloads do, if they run.
 package podcache
 
 import (

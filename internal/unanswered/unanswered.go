@@ -11,7 +11,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 )
 
-// Refusal is the request's error where a live read failed with err. That there was no answer in
+// Refusal returns the request's error if a live read failed with err. That there was no answer in
 // time, or that the API had none just now, says nothing about the request and is its own answer:
 // 504, or what the API said of 429, 503 and 504. So the client knows to try again, which after a
 // 403 it wouldn't. All else is what the plugin says, otherwise.
@@ -20,10 +20,10 @@ func Refusal(err, otherwise error) error {
 	if errors.As(err, &status) {
 		switch status.Status().Code {
 		case http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusGatewayTimeout:
-			return said(status)
+			return statusError(status)
 		}
 		if apierrors.IsServerTimeout(err) { // whose code is 500
-			return said(status)
+			return statusError(status)
 		}
 		return otherwise
 	}
@@ -35,8 +35,8 @@ func Refusal(err, otherwise error) error {
 	return otherwise
 }
 
-// said is what the API said, without what was wrapped around it: who answers the request looks for
-// a status at the top alone.
-func said(status apierrors.APIStatus) error {
+// statusError returns the API's status without the errors around it: the handler that answers the
+// request finds a status only at the top.
+func statusError(status apierrors.APIStatus) error {
 	return &apierrors.StatusError{ErrStatus: status.Status()}
 }

@@ -52,13 +52,13 @@ var (
 
 // Admit sets the pull policy.
 func (alwaysPullImages) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	return each(a, func(policy *corev1.PullPolicy, _ place) { *policy = corev1.PullAlways })
+	return eachPolicy(a, func(policy *corev1.PullPolicy, _ place) { *policy = corev1.PullAlways })
 }
 
 // Validate refuses a pod with every other pull policy that it has.
 func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var others []error
-	err := each(a, func(policy *corev1.PullPolicy, at place) {
+	err := eachPolicy(a, func(policy *corev1.PullPolicy, at place) {
 		if *policy != corev1.PullAlways {
 			others = append(others, field.NotSupported(at.path(), *policy, []corev1.PullPolicy{corev1.PullAlways}))
 		}
@@ -85,8 +85,8 @@ func (p place) path() *field.Path {
 	return path.Child("imagePullPolicy")
 }
 
-// each visits the pull policies that the request is about.
-func each(a admission.Attributes, visit func(*corev1.PullPolicy, place)) error {
+// eachPolicy visits the pull policies that the request is about.
+func eachPolicy(a admission.Attributes, visit func(*corev1.PullPolicy, place)) error {
 	onlyEphemeral := a.GetSubresource() == "ephemeralcontainers"
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {

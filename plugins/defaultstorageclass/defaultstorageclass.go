@@ -73,7 +73,7 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// multipleDefaults says what to do where several classes are marked as the default one.
+// multipleDefaults says what to do if several classes are marked as the default one.
 type multipleDefaults string
 
 const (
@@ -82,7 +82,7 @@ const (
 )
 
 type configuration struct {
-	// MultipleDefaults is Reject where it isn't set.
+	// MultipleDefaults is Reject if it isn't set.
 	MultipleDefaults multipleDefaults `json:"multipleDefaults"`
 }
 

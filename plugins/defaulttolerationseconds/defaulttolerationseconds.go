@@ -110,16 +110,16 @@ func (p *defaultTolerationSeconds) Admit(_ context.Context, a admission.Attribut
 		}
 	}
 	if !notReady {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, stay(corev1.TaintNodeNotReady, p.seconds.NotReady))
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerationOf(corev1.TaintNodeNotReady, p.seconds.NotReady))
 	}
 	if !unreachable {
-		pod.Spec.Tolerations = append(pod.Spec.Tolerations, stay(corev1.TaintNodeUnreachable, p.seconds.Unreachable))
+		pod.Spec.Tolerations = append(pod.Spec.Tolerations, tolerationOf(corev1.TaintNodeUnreachable, p.seconds.Unreachable))
 	}
 	return nil
 }
 
-// stay tolerates a taint for some seconds.
-func stay(taint string, seconds int64) corev1.Toleration {
+// tolerationOf returns a toleration of a taint for some seconds.
+func tolerationOf(taint string, seconds int64) corev1.Toleration {
 	return corev1.Toleration{Key: taint, Operator: corev1.TolerationOpExists, Effect: corev1.TaintEffectNoExecute,
 		TolerationSeconds: &seconds}
 }

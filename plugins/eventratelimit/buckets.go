@@ -22,7 +22,7 @@ type buckets struct {
 
 	seed   maphash.Seed
 	byHash map[uint64]*list.Element
-	used   *list.List // of *bucket, the last one used first
+	used   *list.List // get *bucket, the last one used first
 }
 
 type bucket struct {
@@ -38,8 +38,8 @@ func newBuckets(qps, burst, size int32) *buckets {
 	}
 }
 
-// of is the bucket of a key, with what has come into it until now. now must not go back.
-func (b *buckets) of(k key, now time.Time) *bucket {
+// get returns the bucket of a key, filled up until now. now must not go back.
+func (b *buckets) get(k key, now time.Time) *bucket {
 	hash := b.hash(k)
 	if element, ok := b.byHash[hash]; ok {
 		b.used.MoveToFront(element)

@@ -110,7 +110,7 @@ func (p *eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ a
 	taken, exceeded := fixed[:0], []error(nil)
 	for _, l := range p.limits {
 		k := l.scope.keyOf(a, &event)
-		b := l.buckets.of(k, now)
+		b := l.buckets.get(k, now)
 		if b.tokens < 1 {
 			exceeded = append(exceeded, l.scope.exceeded(&k))
 		}

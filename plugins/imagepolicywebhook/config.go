@@ -59,7 +59,7 @@ var (
 	retryBackoff = duration{time.Millisecond, "milliseconds", 1, 300_000, 500}
 )
 
-// parse is the duration that was written at path; 0 where it was switched off.
+// parse returns the duration that was written at path, 0 if it was switched off.
 func (d duration) parse(path *field.Path, written int64) (time.Duration, error) {
 	switch {
 	case written == -1:

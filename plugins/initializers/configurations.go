@@ -9,11 +9,12 @@ import (
 	admissionregistrationv1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
 )
 
-// merged are the initializers of all configurations, in the order in which objects wait for them.
-type merged []admissionregistrationv1alpha1.Initializer
+// mergedInitializers holds the initializers of all configurations, in the order in which objects wait
+// for them.
+type mergedInitializers []admissionregistrationv1alpha1.Initializer
 
 // merge puts configurations together, in the order of their names.
-func merge(objects []any) merged {
+func merge(objects []any) mergedInitializers {
 	var configurations []*admissionregistrationv1alpha1.InitializerConfiguration
 	for _, object := range objects {
 		if c, ok := object.(*admissionregistrationv1alpha1.InitializerConfiguration); ok {
@@ -23,7 +24,7 @@ func merge(objects []any) merged {
 	slices.SortFunc(configurations, func(a, b *admissionregistrationv1alpha1.InitializerConfiguration) int {
 		return strings.Compare(a.Name, b.Name)
 	})
-	var all merged
+	var all mergedInitializers
 	for _, c := range configurations {
 		all = append(all, c.Initializers...)
 	}
@@ -32,7 +33,7 @@ func merge(objects []any) merged {
 
 // list is the list of an object of a resource, which can also be written at the equivalent ones:
 // the names, separated by commas, each once; empty where there is none.
-func (m merged) list(resource schema.GroupVersionResource, equivalent []schema.GroupVersionResource) string {
+func (m mergedInitializers) list(resource schema.GroupVersionResource, equivalent []schema.GroupVersionResource) string {
 	var names []string
 	for _, initializer := range m {
 		matched := matches(initializer.Rules, resource) || slices.ContainsFunc(equivalent,
@@ -48,11 +49,11 @@ func (m merged) list(resource schema.GroupVersionResource, equivalent []schema.G
 // although its documentation said one.
 func matches(rules []admissionregistrationv1alpha1.Rule, resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1alpha1.Rule) bool {
-		return has(rule.APIGroups, resource.Group) && has(rule.APIVersions, resource.Version) &&
-			has(rule.Resources, resource.Resource)
+		return matchesName(rule.APIGroups, resource.Group) && matchesName(rule.APIVersions, resource.Version) &&
+			matchesName(rule.Resources, resource.Resource)
 	})
 }
 
-func has(list []string, value string) bool {
+func matchesName(list []string, value string) bool {
 	return slices.Contains(list, value) || slices.Contains(list, "*")
 }

@@ -14,7 +14,7 @@ func TestEquivalentResources(t *testing.T) {
 		return []admissionregistrationv1alpha1.Rule{{APIGroups: []string{group}, APIVersions: []string{version},
 			Resources: []string{"deployments"}}}
 	}
-	all := merged{{Name: "a.example.com", Rules: rule("apps", "v1")},
+	all := mergedInitializers{{Name: "a.example.com", Rules: rule("apps", "v1")},
 		{Name: "b.example.com", Rules: rule("extensions", "v1beta1")},
 		{Name: "c.example.com", Rules: rule("batch", "v1")}}
 	v1 := schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"}

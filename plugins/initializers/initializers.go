@@ -97,7 +97,7 @@ var Descriptor = plugin.Descriptor{
 
 type initialization struct {
 	ready      ready.Gate
-	configured *typed.Compiled[merged]
+	configured *typed.Compiled[mergedInitializers]
 	authorizer authorizer.Authorizer
 }
 
@@ -144,7 +144,7 @@ func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o ad
 	}
 	present[initializers.PendingAnnotation] = list
 	object.SetAnnotations(present)
-	remember(a, list)
+	rememberList(a, list)
 	return nil
 }
 
@@ -152,7 +152,7 @@ func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o ad
 func (p *initialization) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
 	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there
 	// may be other configurations.
-	if given == list || remembers(a, given) {
+	if given == list || hasRemembered(a, given) {
 		return nil
 	}
 	if err := p.mayInitialize(ctx, a, "create with initializers denied"); err != nil {
@@ -170,7 +170,7 @@ func (p *initialization) admitGiven(ctx context.Context, a admission.Attributes,
 	if len(errs) > 0 {
 		return apierrors.NewInvalid(a.GetKind().GroupKind(), a.GetName(), errs)
 	}
-	remember(a, given)
+	rememberList(a, given)
 	return nil
 }
 
@@ -183,13 +183,13 @@ func stored(resource schema.GroupResource) bool {
 	return resource != bindings
 }
 
-func remember(a admission.Attributes, list string) {
+func rememberList(a admission.Attributes, list string) {
 	if round := a.GetReinvocationContext(); round != nil {
 		round.SetValue(name, list)
 	}
 }
 
-func remembers(a admission.Attributes, list string) bool {
+func hasRemembered(a admission.Attributes, list string) bool {
 	round := a.GetReinvocationContext()
 	return round != nil && round.Value(name) == list
 }

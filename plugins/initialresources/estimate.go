@@ -58,7 +58,7 @@ type question struct {
 
 // An estimate is the answer.
 type estimate struct {
-	// quantity is nil where there is none.
+	// quantity is nil if there is none.
 	quantity *resource.Quantity
 	// result is the result's name in the metric.
 	result string
@@ -70,7 +70,7 @@ func newEstimator(c *configuration, p *prometheus) *estimator {
 
 // estimates returns the estimates for lacking, by index, nil for none. It returns within the
 // timeout.
-func (e *estimator) estimates(ctx context.Context, namespace string, lacking []lack) []*resource.Quantity {
+func (e *estimator) estimates(ctx context.Context, namespace string, lacking []unsetResource) []*resource.Quantity {
 	answers := make([]estimate, len(lacking))
 	// Containers with the same image have the same estimate.
 	var unknown map[question][]int

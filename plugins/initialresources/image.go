@@ -22,12 +22,12 @@ func parseImage(written string) (image, bool) {
 		return image{}, false
 	}
 	return image{
-		same: either(named.String(), reference.FamiliarString(named)),
-		any:  either(named.Name(), reference.FamiliarName(named)) + "(:[^/@]*)?(@.*)?",
+		same: matchEither(named.String(), reference.FamiliarString(named)),
+		any:  matchEither(named.Name(), reference.FamiliarName(named)) + "(:[^/@]*)?(@.*)?",
 	}, true
 }
 
-func either(full, short string) string {
+func matchEither(full, short string) string {
 	if full == short {
 		return regexp.QuoteMeta(full)
 	}

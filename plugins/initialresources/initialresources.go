@@ -85,7 +85,7 @@ func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ 
 	if err != nil {
 		return err
 	}
-	lacking := lacking(&pod.Spec)
+	lacking := unsetResources(&pod.Spec)
 	if len(lacking) == 0 {
 		return nil
 	}
@@ -98,8 +98,8 @@ func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ 
 	return nil
 }
 
-// A lack is one resource of which a container says nothing.
-type lack struct {
+// unsetResource is a resource for which a container has neither a request nor a limit.
+type unsetResource struct {
 	container *corev1.Container
 	// kind is the container's kind in the annotation.
 	kind     string
@@ -109,14 +109,14 @@ type lack struct {
 // estimated are the resources that are, in the order of the annotation.
 var estimated = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
-// lacking is in the order of the containers.
-func lacking(spec *corev1.PodSpec) []lack {
-	var all []lack
+// unsetResources returns the unset resources of a pod in the order of its containers.
+func unsetResources(spec *corev1.PodSpec) []unsetResource {
+	var all []unsetResource
 	look := func(containers []corev1.Container, kind string) {
 		for i := range containers {
 			for _, r := range estimated {
 				if !podspec.Says(&containers[i].Resources, r) && !podspec.Says(spec.Resources, r) {
-					all = append(all, lack{&containers[i], kind, r})
+					all = append(all, unsetResource{&containers[i], kind, r})
 				}
 			}
 		}
@@ -127,7 +127,7 @@ func lacking(spec *corev1.PodSpec) []lack {
 }
 
 // imagesOf are the images of the containers, in words.
-func imagesOf(lacking []lack) string {
+func imagesOf(lacking []unsetResource) string {
 	var images []string
 	for _, l := range lacking {
 		if !slices.Contains(images, l.container.Image) {
@@ -140,7 +140,7 @@ func imagesOf(lacking []lack) string {
 // set writes down the estimates, each of the lack at its index; nil is none. again tells that the
 // plugin runs on this pod once more: where the former estimates are requests by now, the annotation
 // keeps them.
-func (p *initialResources) set(pod *corev1.Pod, lacking []lack, estimates []*resource.Quantity, again bool) {
+func (p *initialResources) set(pod *corev1.Pod, lacking []unsetResource, estimates []*resource.Quantity, again bool) {
 	var set []string
 	for i := 0; i < len(lacking); {
 		container, kind := lacking[i].container, lacking[i].kind

@@ -51,7 +51,7 @@ type answer struct {
 	} `json:"data"`
 }
 
-// query is the value of a query whose result has one element, false where it has none.
+// query returns the value of a query whose result has one element, false if it has none.
 func (p *prometheus) query(ctx context.Context, query string) (float64, bool, error) {
 	form := url.Values{"query": {query}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url.String(), strings.NewReader(form.Encode()))

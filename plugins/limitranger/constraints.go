@@ -70,8 +70,8 @@ func claimViolations(claim *corev1.PersistentVolumeClaim) func(*corev1.LimitRang
 	return func(limitRange *corev1.LimitRange) (violations []error) {
 		for i := range limitRange.Spec.Limits {
 			if item := &limitRange.Spec.Limits[i]; item.Type == corev1.LimitTypePersistentVolumeClaim {
-				violations = append(violations, each(item.Type, item.Min, requested.min)...)
-				violations = append(violations, each(item.Type, item.Max, requested.maxRequest)...)
+				violations = append(violations, checkEach(item.Type, item.Min, requested.min)...)
+				violations = append(violations, checkEach(item.Type, item.Max, requested.maxRequest)...)
 			}
 		}
 		return violations
@@ -79,17 +79,17 @@ func claimViolations(claim *corev1.PersistentVolumeClaim) func(*corev1.LimitRang
 }
 
 func (u usage) violations(item *corev1.LimitRangeItem) []error {
-	violations := each(item.Type, item.Min, u.min)
-	violations = append(violations, each(item.Type, item.Max, u.max)...)
-	return append(violations, each(item.Type, item.MaxLimitRequestRatio, u.ratio)...)
+	violations := checkEach(item.Type, item.Min, u.min)
+	violations = append(violations, checkEach(item.Type, item.Max, u.max)...)
+	return append(violations, checkEach(item.Type, item.MaxLimitRequestRatio, u.ratio)...)
 }
 
-// A constraint says what is wrong with the use of a resource, nil where nothing is.
+// A constraint returns what is wrong with the use of a resource, nil if nothing is.
 type constraint func(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error
 
-// each checks a constraint on every limited resource, and returns the violations in the order of
-// the resources' names.
-func each(of corev1.LimitType, limited corev1.ResourceList, holds constraint) []error {
+// checkEach checks a constraint on every limited resource, and returns the violations in the order
+// of the resources' names.
+func checkEach(of corev1.LimitType, limited corev1.ResourceList, holds constraint) []error {
 	var violations []error
 	for name, enforced := range limited {
 		if err := holds(of, name, enforced); err != nil {

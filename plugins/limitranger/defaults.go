@@ -18,8 +18,8 @@ const (
 	annotationStart = "LimitRanger plugin set: "
 )
 
-// given is a resource that containers get which don't state it.
-type given struct {
+// defaultValue is a default of one resource for containers.
+type defaultValue struct {
 	name     corev1.ResourceName
 	quantity resource.Quantity
 	by       int // the number of the LimitRange
@@ -27,7 +27,7 @@ type given struct {
 
 // containerDefaults are the requests and limits that containers get, in the order of the resources'
 // names. Where LimitRanges disagree, the first has it.
-func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []given) {
+func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []defaultValue) {
 	for by, limitRange := range ranges {
 		for i := range limitRange.Spec.Limits {
 			if item := &limitRange.Spec.Limits[i]; item.Type == corev1.LimitTypeContainer {
@@ -39,16 +39,16 @@ func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []given) {
 }
 
 // join adds what isn't there yet.
-func join(defaults []given, list corev1.ResourceList, by int) []given {
+func join(defaults []defaultValue, list corev1.ResourceList, by int) []defaultValue {
 	if defaults == nil {
-		defaults = make([]given, 0, len(list))
+		defaults = make([]defaultValue, 0, len(list))
 	}
 	for name, quantity := range list {
-		at, found := slices.BinarySearchFunc(defaults, name, func(g given, name corev1.ResourceName) int {
+		at, found := slices.BinarySearchFunc(defaults, name, func(g defaultValue, name corev1.ResourceName) int {
 			return cmp.Compare(g.name, name)
 		})
 		if !found {
-			defaults = slices.Insert(defaults, at, given{name, quantity, by})
+			defaults = slices.Insert(defaults, at, defaultValue{name, quantity, by})
 		}
 	}
 	return defaults
@@ -62,7 +62,7 @@ func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls
 	if len(requests) == 0 && len(limits) == 0 {
 		return
 	}
-	said := words{annotation: make([]byte, 0, 128)}
+	said := record{annotation: make([]byte, 0, 128)}
 	if calls != nil {
 		said.reports = make(reports, len(ranges))
 	}
@@ -89,14 +89,14 @@ func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls
 	said.reports.add(calls, ranges)
 }
 
-// words say what was set: in one text and, if an observer asks, by LimitRange.
-type words struct {
+// record describes the defaults that were set: in one text and, if an observer asks, by LimitRange.
+type record struct {
 	annotation []byte
 	reports    reports
 }
 
 // fill puts into a list of a container what it lacks of defaults.
-func (w *words) fill(list *corev1.ResourceList, defaults []given, what, kind, container string) {
+func (w *record) fill(list *corev1.ResourceList, defaults []defaultValue, what, kind, container string) {
 	before := len(w.annotation)
 	for i := range defaults {
 		d := &defaults[i]

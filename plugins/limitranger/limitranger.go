@@ -51,7 +51,7 @@ var (
 )
 
 // podLevelResources is Kubernetes' feature gate for what pods say for themselves. The server drops
-// it from new pods where the gate is off; pods from before may still have it.
+// it from new pods if the gate is off; pods from before may still have it.
 const podLevelResources featuregate.Feature = "PodLevelResources"
 
 // Descriptor is LimitRanger, not yet built. It needs a client and informers.
@@ -117,7 +117,7 @@ func (p *limitRanger) Admit(ctx context.Context, a admission.Attributes, _ admis
 // Validate refuses a pod or claim that is outside of what any LimitRange allows.
 func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() == limitRanges {
-		p.notice(a)
+		p.rememberCreation(a)
 		return nil
 	}
 	found, err := p.find(ctx, a)
@@ -139,7 +139,7 @@ func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ ad
 		its := violationsOf(limitRange)
 		violations = append(violations, its...)
 		if calls != nil {
-			calls.Add(judged(limitRange, its))
+			calls.Add(callOf(limitRange, its))
 		}
 	}
 	if err := aggregate.New(violations); err != nil {
@@ -148,14 +148,14 @@ func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// notice takes notice of a LimitRange that is about to be created. That is in the validating phase,
-// when it has its name.
-func (p *limitRanger) notice(a admission.Attributes) {
+// rememberCreation remembers a LimitRange that is about to be created. It is called in the validating
+// phase, when the LimitRange has its name.
+func (p *limitRanger) rememberCreation(a admission.Attributes) {
 	if a.GetOperation() != admission.Create || a.GetSubresource() != "" || a.IsDryRun() {
 		return
 	}
 	if limitRange, err := meta.Accessor(a.GetObject()); err == nil {
-		p.ranges.notice(a.GetNamespace(), limitRange.GetName())
+		p.ranges.remember(a.GetNamespace(), limitRange.GetName())
 	}
 }
 

@@ -114,8 +114,8 @@ type creation struct {
 	until time.Time // when it needs no longer be remembered
 }
 
-// notice remembers that a LimitRange is being created.
-func (r *ranges) notice(namespace, name string) {
+// remember remembers that a LimitRange is being created.
+func (r *ranges) remember(namespace, name string) {
 	r.noticing.Lock()
 	defer r.noticing.Unlock()
 	others := slices.DeleteFunc(r.missing(namespace), func(c creation) bool { return c.name == name })

@@ -9,8 +9,8 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// judged is what the chain's observers are told of a LimitRange that an object was held to.
-func judged(limitRange *corev1.LimitRange, violations []error) plugin.Call {
+// callOf returns the Call that reports the check of an object against a LimitRange.
+func callOf(limitRange *corev1.LimitRange, violations []error) plugin.Call {
 	call := plugin.Call{Kind: plugin.LimitRange, Name: limitRange.Name, Verdict: plugin.Admitted}
 	if err := aggregate.New(violations); err != nil {
 		call.Verdict, call.Why = plugin.Refused, err.Error()
@@ -22,7 +22,7 @@ func judged(limitRange *corev1.LimitRange, violations []error) plugin.Call {
 type reports []strings.Builder
 
 // set writes down what a container gets, as cpu request 100m for container web.
-func (r reports) set(d *given, what, container string) {
+func (r reports) set(d *defaultValue, what, container string) {
 	if r == nil {
 		return
 	}

@@ -59,7 +59,7 @@ type namespaceAutoProvision struct {
 
 var _ plugin.Mutator = &namespaceAutoProvision{}
 
-// Admit creates the request's namespace where it is missing.
+// Admit creates the request's namespace if it is missing.
 func (p *namespaceAutoProvision) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.IsDryRun() || a.GetNamespace() == "" || a.GetKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		return nil

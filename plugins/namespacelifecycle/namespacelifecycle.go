@@ -146,7 +146,7 @@ func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 	return nil
 }
 
-// find is the request's namespace, from the cache where that can be believed.
+// find returns the request's namespace, from the cache if that can be up to date.
 func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
 	if a.GetOperation() == admission.Create && err != nil && apierrors.IsNotFound(err) {

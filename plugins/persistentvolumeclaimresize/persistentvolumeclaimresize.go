@@ -142,7 +142,7 @@ func expandable(class *storagev1.StorageClass) bool {
 	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// classOf is the name of a claim's class, empty where it has none. The annotation is older than the
+// classOf returns the name of a claim's class, empty if it has none. The annotation is older than the
 // field, and goes first: GetPersistentVolumeClaimClass in k8s.io/kubernetes/pkg/apis/core/helper.
 func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {

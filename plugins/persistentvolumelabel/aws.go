@@ -172,7 +172,7 @@ func parseDescribeVolumes(a answer) (*describeVolumesResponse, error) {
 			return nil, temporary{err}
 		}
 	}
-	if passing(a.status) {
+	if isTemporary(a.status) {
 		return nil, temporary{err}
 	}
 	return nil, err

@@ -84,12 +84,12 @@ func load(config io.Reader) (*configuration, error) {
 	if written.AWS != nil {
 		resolve(config, &written.AWS.CertificateAuthorityFile, &written.AWS.CredentialsFile)
 		found, wrong := newAWS(field.NewPath("aws"), *written.AWS)
-		c.aws, errs = remember(found, ttl), append(errs, wrong...)
+		c.aws, errs = withMemory(found, ttl), append(errs, wrong...)
 	}
 	if written.GCE != nil {
 		resolve(config, &written.GCE.CertificateAuthorityFile, &written.GCE.CredentialsFile)
 		found, wrong := newGCE(field.NewPath("gce"), *written.GCE)
-		c.gce, errs = remember(found, ttl), append(errs, wrong...)
+		c.gce, errs = withMemory(found, ttl), append(errs, wrong...)
 	}
 	if err := errs.ToAggregate(); err != nil {
 		return nil, fmt.Errorf("the configuration of %s: %w", name, err)

@@ -22,7 +22,7 @@ func TestDefaults(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ebs, pd := c.aws.(*remembering), c.gce.(*remembering)
+	ebs, pd := c.aws.(*rememberingProvider), c.gce.(*rememberingProvider)
 	if c.timeout != 10*time.Second || ebs.ttl != 10*time.Minute || pd.ttl != 10*time.Minute {
 		t.Errorf("timeout %v, TTLs %v and %v", c.timeout, ebs.ttl, pd.ttl)
 	}

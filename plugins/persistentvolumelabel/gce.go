@@ -68,8 +68,8 @@ func (g *gce) locate(ctx context.Context, name, zoneLabel string) (location, err
 // regionOf is the region of a zone.
 func regionOf(zone string) string { return computeZone.FindStringSubmatch(zone)[1] }
 
-// aggregated is a page of the disks in all zones and regions of a project.
-type aggregated struct {
+// aggregatedDisks is a page of the disks in all zones and regions of a project.
+type aggregatedDisks struct {
 	// Items are by scope: zones/us-central1-a, regions/us-central1.
 	Items map[string]struct {
 		Disks []disk `json:"disks"`
@@ -89,14 +89,14 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 		if pages == maxPages {
 			return location{}, fmt.Errorf("GCE answers with more than %d pages", maxPages)
 		}
-		var page aggregated
+		var page aggregatedDisks
 		if exists, err := g.get(ctx, "aggregated/disks", query, &page); err != nil {
 			return location{}, err
 		} else if !exists {
 			return location{}, fmt.Errorf("GCE has no project %s", g.project)
 		}
 		for _, scope := range slices.Sorted(maps.Keys(page.Items)) {
-			if !g.ours(scope) {
+			if !g.inRegion(scope) {
 				continue
 			}
 			for _, d := range page.Items[scope].Disks {
@@ -110,7 +110,7 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 			}
 		}
 		for _, scope := range page.Unreachables {
-			if scope = path.Join(path.Base(path.Dir(scope)), path.Base(scope)); g.ours(scope) {
+			if scope = path.Join(path.Base(path.Dir(scope)), path.Base(scope)); g.inRegion(scope) {
 				unreachable = append(unreachable, scope)
 			}
 		}
@@ -136,8 +136,8 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 	}
 }
 
-// ours reports whether a scope is the region or one of its zones.
-func (g *gce) ours(scope string) bool {
+// inRegion reports whether a scope is the region or one of its zones.
+func (g *gce) inRegion(scope string) bool {
 	if zone, ok := strings.CutPrefix(scope, "zones/"); ok {
 		return computeZone.MatchString(zone) && regionOf(zone) == g.region
 	}
@@ -177,7 +177,7 @@ func (d disk) location() (location, error) {
 	return l, nil
 }
 
-// get reads what is at a path of the project; exists is false where nothing is.
+// get reads what is at a path of the project; exists is false if nothing is.
 func (g *gce) get(ctx context.Context, path string, query url.Values, into any) (exists bool, err error) {
 	return retry(ctx, g.backoff, func() (bool, error) {
 		token, err := g.tokens.get(ctx)
@@ -218,7 +218,7 @@ func parseCompute(a answer, into any) (exists bool, err error) {
 	}
 	if json.Unmarshal(a.body, &refusal) != nil || refusal.Error.Message == "" {
 		err = fmt.Errorf("answers with status %d and not as Compute Engine does", a.status)
-		if passing(a.status) {
+		if isTemporary(a.status) {
 			err = temporary{err}
 		}
 		return false, err
@@ -232,7 +232,7 @@ func parseCompute(a answer, into any) (exists bool, err error) {
 		message += ", " + reason
 	}
 	err = fmt.Errorf("googleapi: Error %d: %s", a.status, printable(message))
-	if passing(a.status) || a.status == http.StatusForbidden &&
+	if isTemporary(a.status) || a.status == http.StatusForbidden &&
 		(reason == "rateLimitExceeded" || reason == "userRateLimitExceeded") {
 		err = temporary{err}
 	}

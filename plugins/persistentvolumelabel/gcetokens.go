@@ -82,7 +82,7 @@ func parseToken(a answer) (token, error) {
 	if json.Unmarshal(a.body, &refusal) == nil && refusal.Error != "" {
 		err = fmt.Errorf("status %d: %s", a.status, printable(refusal.Error+": "+refusal.Description))
 	}
-	if passing(a.status) {
+	if isTemporary(a.status) {
 		return token{}, temporary{err}
 	}
 	return token{}, err

@@ -37,21 +37,21 @@ func (n notConfigured) locate(context.Context, string, string) (location, error)
 	return location{}, fmt.Errorf("unable to build %s: the configuration of %s has no field %s", n.cloud, name, n.field)
 }
 
-// remembering asks a provider what it can't remember. Failures are not remembered.
-type remembering struct {
+// rememberingProvider remembers the answers of a provider, but no failures.
+type rememberingProvider struct {
 	provider
 	ttl     time.Duration
 	answers *cache.LRUExpireCache // locations by their question
 }
 
-func remember(p provider, ttl time.Duration) provider {
+func withMemory(p provider, ttl time.Duration) provider {
 	if ttl == 0 {
 		return p
 	}
-	return &remembering{p, ttl, cache.NewLRUExpireCache(remembered)}
+	return &rememberingProvider{p, ttl, cache.NewLRUExpireCache(remembered)}
 }
 
-func (r *remembering) locate(ctx context.Context, volume, zoneLabel string) (location, error) {
+func (r *rememberingProvider) locate(ctx context.Context, volume, zoneLabel string) (location, error) {
 	if known, ok := r.answers.Get(question(volume, zoneLabel)); ok {
 		return known.(location), nil
 	}

@@ -26,7 +26,7 @@ func (c *counting) locate(_ context.Context, volume, zoneLabel string) (location
 func TestRemember(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		cloud := &counting{zone: "a"}
-		p := remember(cloud, time.Minute)
+		p := withMemory(cloud, time.Minute)
 		want := func(volume, zoneLabel, zone string, asked int) {
 			t.Helper()
 			got, _ := p.locate(t.Context(), volume, zoneLabel)
@@ -52,7 +52,7 @@ func TestRemember(t *testing.T) {
 
 func TestNothingIsRemembered(t *testing.T) {
 	cloud := &counting{zone: "a"}
-	p := remember(cloud, 0)
+	p := withMemory(cloud, 0)
 	for range 2 {
 		if _, err := p.locate(t.Context(), "v", ""); err != nil {
 			t.Error(err)
@@ -64,7 +64,7 @@ func TestNothingIsRemembered(t *testing.T) {
 }
 
 func TestWhatIsRememberedIsBounded(t *testing.T) {
-	p := remember(&counting{zone: "a"}, time.Hour).(*remembering)
+	p := withMemory(&counting{zone: "a"}, time.Hour).(*rememberingProvider)
 	for i := range 3 * remembered {
 		if _, err := p.locate(t.Context(), fmt.Sprint(i), "z"); err != nil {
 			t.Fatal(err)

@@ -75,8 +75,8 @@ func send(client *http.Client, request *http.Request) (answer, error) {
 	return answer{response.StatusCode, body}, nil
 }
 
-// passing reports whether a status is temporary.
-func passing(status int) bool {
+// isTemporary reports whether a status is temporary.
+func isTemporary(status int) bool {
 	switch status {
 	case http.StatusTooManyRequests, http.StatusInternalServerError, http.StatusBadGateway,
 		http.StatusServiceUnavailable, http.StatusGatewayTimeout:

@@ -112,7 +112,7 @@ func (t topology) require(volume *corev1.PersistentVolume) {
 		return
 	}
 	if affinity := volume.Spec.NodeAffinity; affinity != nil && affinity.Required != nil &&
-		slices.ContainsFunc(affinity.Required.NodeSelectorTerms, t.mentioned) {
+		slices.ContainsFunc(affinity.Required.NodeSelectorTerms, t.hasKeyIn) {
 		return
 	}
 	if volume.Spec.NodeAffinity == nil {
@@ -135,7 +135,7 @@ func (t topology) require(volume *corev1.PersistentVolume) {
 	}
 }
 
-func (t topology) mentioned(term corev1.NodeSelectorTerm) bool {
+func (t topology) hasKeyIn(term corev1.NodeSelectorTerm) bool {
 	return slices.ContainsFunc(term.MatchExpressions, func(r corev1.NodeSelectorRequirement) bool {
 		return slices.ContainsFunc(t, func(d domain) bool { return d.label == r.Key })
 	})

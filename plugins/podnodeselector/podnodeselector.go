@@ -34,7 +34,7 @@ const name = "PodNodeSelector"
 
 var pods = corev1.Resource("pods")
 
-// annotation is where a namespace has its node selector.
+// annotation is the annotation with the node selector of a namespace.
 const annotation = "scheduler.alpha.kubernetes.io/node-selector"
 
 // Descriptor is PodNodeSelector, not yet built. It needs a client and informers; its configuration
@@ -57,19 +57,19 @@ var Descriptor = plugin.Descriptor{
 		if err != nil {
 			return nil, err
 		}
-		return &podNodeSelector{found, namespaces.Derive(annotated),
+		return &podNodeSelector{found, namespaces.Derive(readAnnotation),
 			selectors}, nil
 	},
 }
 
 type podNodeSelector struct {
 	namespaces *namespaces.Namespaces
-	annotated  *namespaces.Derived[said]
+	annotated  *namespaces.Derived[annotationContent]
 	selectors  *selectors
 }
 
-// said is the content of a namespace's annotation.
-type said struct {
+// annotationContent is the content of a namespace's annotation.
+type annotationContent struct {
 	selector labels.Set
 	// found reports whether it has one.
 	found bool
@@ -151,17 +151,17 @@ func (p *podNodeSelector) ofNamespace(ctx context.Context, a admission.Attribute
 	return said.selector, nil
 }
 
-// annotated is the node selector that a namespace's annotation says.
-func annotated(namespace *corev1.Namespace) said {
+// readAnnotation returns the node selector in a namespace's annotation.
+func readAnnotation(namespace *corev1.Namespace) annotationContent {
 	text, found := namespace.Annotations[annotation]
 	if !found {
-		return said{}
+		return annotationContent{}
 	}
 	selector, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
 	if err != nil {
-		return said{err: fmt.Errorf("the node selector of namespace %s can't be read: %w", namespace.Name, err)}
+		return annotationContent{err: fmt.Errorf("the node selector of namespace %s can't be read: %w", namespace.Name, err)}
 	}
-	return said{selector: selector, found: true}
+	return annotationContent{selector: selector, found: true}
 }
 
 // parse reads labels as "env=test,zone=b". The error names the field and the value.

@@ -273,7 +273,7 @@ func FuzzAnnotation(f *testing.F) {
 		f.Add(seed)
 	}
 	f.Fuzz(func(t *testing.T, text string) {
-		said := annotated(namespace(text))
+		said := readAnnotation(namespace(text))
 		if said.err != nil {
 			if message := said.err.Error(); !strings.Contains(message, "metadata.annotations[") {
 				t.Errorf("the error says not where: %s", message)

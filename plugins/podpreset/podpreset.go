@@ -186,9 +186,9 @@ func annotationOf(preset string) string {
 	return presetAnnotationPrefix + preset
 }
 
-// given reports whether the plugin gave the pod something earlier in this request, before webhooks
-// changed it.
-func given(a admission.Attributes, pod *corev1.Pod) bool {
+// hasPresets reports whether the plugin gave the pod something earlier in this request, before
+// webhooks changed it.
+func hasPresets(a admission.Attributes, pod *corev1.Pod) bool {
 	again := a.GetReinvocationContext()
 	if again == nil || !again.IsReinvoke() {
 		return false
@@ -213,7 +213,7 @@ func (p *podPreset) report(a admission.Attributes, pod *corev1.Pod, selected []p
 		of = pod.GenerateName
 	}
 	which := "is created without anything of"
-	if given(a, pod) {
+	if hasPresets(a, pod) {
 		which = "keeps what it has got already, without anything more of"
 	}
 	message := "Conflict on pod " + of + ", which " + which + " the pod presets " + strings.Join(names, ", ") + ": " +

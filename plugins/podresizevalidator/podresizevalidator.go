@@ -92,15 +92,15 @@ func (p *podResizeValidator) Validate(ctx context.Context, a admission.Attribute
 		return refused(a, unsupportedPlatform,
 			fmt.Errorf("pod resize is only supported on linux nodes, node %q is %q", node.Name, os))
 	}
-	if lacking := lacks(node.Status.Allocatable, pod); len(lacking) > 0 {
+	if lacking := insufficient(node.Status.Allocatable, pod); len(lacking) > 0 {
 		return refused(a, nodeCapacity,
 			fmt.Errorf("node didn't have enough allocatable resources: %s", strings.Join(lacking, "; ")))
 	}
 	return nil
 }
 
-// lacks says of what a pod requests more than there is.
-func lacks(allocatable corev1.ResourceList, pod *corev1.Pod) []string {
+// insufficient returns the resources of which the pod requests more than is allocatable, in words.
+func insufficient(allocatable corev1.ResourceList, pod *corev1.Pod) []string {
 	var lacking []string
 	requests := resource.PodRequests(pod, resource.PodResourcesOptions{})
 	if cpu, has := requests.Cpu(), allocatable.Cpu(); cpu.Cmp(*has) > 0 {

@@ -55,10 +55,10 @@ func load(config io.Reader) (configuration, error) {
 	defaults := field.NewPath("defaults")
 	read := func(into *api.LevelVersion, mode mode, level, version string) {
 		var err error
-		if into.Level, err = api.ParseLevel(or(level, string(api.LevelPrivileged))); err != nil {
+		if into.Level, err = api.ParseLevel(orDefault(level, string(api.LevelPrivileged))); err != nil {
 			errs = append(errs, field.Invalid(defaults.Child(string(mode)), level, err.Error()))
 		}
-		if into.Version, err = api.ParseVersion(or(version, api.VersionLatest)); err != nil {
+		if into.Version, err = api.ParseVersion(orDefault(version, api.VersionLatest)); err != nil {
 			errs = append(errs, field.Invalid(defaults.Child(string(mode)+"-version"), version, err.Error()))
 		}
 	}
@@ -97,7 +97,7 @@ func load(config io.Reader) (configuration, error) {
 	return c, nil
 }
 
-func or(value, byDefault string) string {
+func orDefault(value, byDefault string) string {
 	if value == "" {
 		return byDefault
 	}

@@ -25,8 +25,8 @@ const (
 	page = 500
 )
 
-// existing are the warnings of pods in the namespace that violate what is enforced from now on. The
-// check is bounded in number and in time, and they say so where not all pods were checked.
+// warnOfExisting returns warnings about pods in the namespace that violate what is enforced from now on. The
+// check is bounded in number and in time, and they say so if not all pods were checked.
 //
 // Pods of the same controller are most likely alike, so one of each is checked first. Violations
 // are told by what is violated, with the first pod by name and how many there are: a namespace has
@@ -34,7 +34,7 @@ const (
 //
 // The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to
 // keep all of a cluster's pods in memory for that would cost every write of a pod.
-func (p *podSecurity) existing(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
+func (p *podSecurity) warnOfExisting(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
 	timeout := longest
 	if deadline, ok := ctx.Deadline(); ok {
 		timeout = min(timeout, time.Until(deadline)/2)
@@ -115,7 +115,7 @@ func (s *survey) read(ctx context.Context, namespace string) error {
 	}
 }
 
-// check checks a pod. It is false where a limit is reached, and the pod was not.
+// check checks a pod. It returns false if a limit is reached, and the pod was not.
 func (s *survey) check(ctx context.Context, pod *corev1.Pod) bool {
 	if s.checked == mostPods || s.checked > 0 && ctx.Err() != nil {
 		return false

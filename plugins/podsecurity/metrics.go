@@ -40,8 +40,8 @@ const (
 	templates subject = "controller"
 )
 
-// exemptionOf are the labels of an exemption.
-type exemptionOf struct {
+// exemptionLabels are the labels of an exemption.
+type exemptionLabels struct {
 	operation, resource, subresource string
 }
 
@@ -49,7 +49,7 @@ type exemptionOf struct {
 // such a request. They are there, at 0, from the start, as upstream's are.
 var (
 	privilegedPods    = map[admission.Operation]metrics.CounterMetric{}
-	exemptionCounters = map[exemptionOf]metrics.CounterMetric{}
+	exemptionCounters = map[exemptionLabels]metrics.CounterMetric{}
 )
 
 // registerMetrics does it once a process: servers in one process share their metrics, as all of
@@ -60,7 +60,7 @@ var registerMetrics = sync.OnceFunc(func() {
 		privilegedPods[operation] = evaluationsTotal.WithLabelValues("allow", string(api.LevelPrivileged),
 			api.VersionLatest, string(enforce), operationLabel(operation), string(pods), "")
 		for _, subject := range []subject{pods, templates} {
-			of := exemptionOf{operationLabel(operation), string(subject), ""}
+			of := exemptionLabels{operationLabel(operation), string(subject), ""}
 			exemptionCounters[of] = exemptionsTotal.WithLabelValues(of.operation, of.resource, of.subresource)
 		}
 	}
@@ -75,7 +75,7 @@ func (v *verdict) count(a admission.Attributes, of subject, newest api.Version) 
 	}
 	operation, resource, subresource := operationLabel(a.GetOperation()), string(of), a.GetSubresource()
 	if v.exempt {
-		labels := exemptionOf{operation, resource, subresource}
+		labels := exemptionLabels{operation, resource, subresource}
 		if counter, ok := exemptionCounters[labels]; ok {
 			counter.Inc()
 		} else {

@@ -24,7 +24,7 @@ func (p *podSecurity) namespace(ctx context.Context, a admission.Attributes) *ve
 		if len(wrong) > 0 {
 			return invalid(a, wrong)
 		}
-		if has(p.exempted.namespaces, namespace.Name) {
+		if hasName(p.exempted.namespaces, namespace.Name) {
 			return p.ignored(namespace, wanted)
 		}
 		return unremarkable
@@ -41,10 +41,10 @@ func (p *podSecurity) namespace(ctx context.Context, a admission.Attributes) *ve
 	if !stricter(wanted.Enforce, before.Enforce) {
 		return unremarkable
 	}
-	if has(p.exempted.namespaces, namespace.Name) {
+	if hasName(p.exempted.namespaces, namespace.Name) {
 		return p.ignored(namespace, wanted)
 	}
-	return &verdict{warnings: p.existing(ctx, namespace.Name, wanted.Enforce)}
+	return &verdict{warnings: p.warnOfExisting(ctx, namespace.Name, wanted.Enforce)}
 }
 
 func invalid(a admission.Attributes, wrong field.ErrorList) *verdict {
@@ -66,7 +66,7 @@ func stricter(now, before api.LevelVersion) bool {
 	}
 }
 
-// ignored warns where an exempt namespace asks for something: it is without effect.
+// ignored warns if an exempt namespace has labels, which have no effect.
 func (p *podSecurity) ignored(namespace *corev1.Namespace, wanted api.Policy) *verdict {
 	if wanted.FullyPrivileged() || wanted.Equivalent(&p.defaults) {
 		return unremarkable

@@ -51,15 +51,15 @@ func (p *podSecurity) pod(ctx context.Context, a admission.Attributes) *verdict 
 		if !ok {
 			return unexpected(apierrors.NewBadRequest("failed to decode old pod"), nil)
 		}
-		if !significant(&pod.Spec, &old.Spec) {
+		if !canAddViolation(&pod.Spec, &old.Spec) {
 			return unremarkable
 		}
 	}
 	return p.evaluate(a, wanted, wrong.ToAggregate(), &pod.ObjectMeta, &pod.Spec, true)
 }
 
-// significant reports whether an update of a pod can add a violation.
-func significant(spec, old *corev1.PodSpec) bool {
+// canAddViolation reports whether an update of a pod can add a violation.
+func canAddViolation(spec, old *corev1.PodSpec) bool {
 	if otherImages(spec.Containers, old.Containers) || otherImages(spec.InitContainers, old.InitContainers) {
 		return true
 	}
@@ -138,5 +138,5 @@ func wouldViolate(against api.LevelVersion, result policy.AggregateCheckResult) 
 
 // exemptClass reports whether the pod's runtime class is exempt.
 func (p *podSecurity) exemptClass(spec *corev1.PodSpec) bool {
-	return spec.RuntimeClassName != nil && has(p.exempted.runtimeClasses, *spec.RuntimeClassName)
+	return spec.RuntimeClassName != nil && hasName(p.exempted.runtimeClasses, *spec.RuntimeClassName)
 }

@@ -120,7 +120,7 @@ func workloads(group string) []plugin.Resource {
 	return all
 }
 
-// emulated is the release whose checks are the latest ones, nil where it is the server's own.
+// emulated is the release whose checks are the latest ones, nil if it is the server's own.
 func emulated(server compatibility.EffectiveVersion) *api.Version {
 	version := minor(server.EmulationVersion())
 	if version == minor(server.BinaryVersion()) {
@@ -173,7 +173,7 @@ func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ ad
 // A verdict is all that the plugin has to say of a request. Those that are the same for many
 // requests are shared, and not to be changed.
 type verdict struct {
-	// refusal is nil where the request is admitted.
+	// refusal is nil if the request is admitted.
 	refusal  error
 	warnings []string
 	// audit are annotations of the audit event.
@@ -223,12 +223,12 @@ var (
 	// unremarkable is the verdict that admits and says nothing.
 	unremarkable = &verdict{}
 
-	exemptNamespace    = exempted("namespace")
-	exemptUser         = exempted("user")
-	exemptRuntimeClass = exempted("runtimeClass")
+	exemptNamespace    = exemptVerdict("namespace")
+	exemptUser         = exemptVerdict("user")
+	exemptRuntimeClass = exemptVerdict("runtimeClass")
 )
 
-func exempted(by string) *verdict {
+func exemptVerdict(by string) *verdict {
 	return &verdict{exempt: true, audit: map[string]string{exemptKey: by}}
 }
 
@@ -244,13 +244,13 @@ func unexpected(refusal error, err error) *verdict {
 
 // exempt is the verdict on requests of exempt users and in exempt namespaces, nil for others.
 func (p *podSecurity) exempt(a admission.Attributes) *verdict {
-	if has(p.exempted.namespaces, a.GetNamespace()) {
+	if hasName(p.exempted.namespaces, a.GetNamespace()) {
 		return exemptNamespace
 	}
-	if user := a.GetUserInfo(); user != nil && has(p.exempted.users, user.GetName()) {
+	if user := a.GetUserInfo(); user != nil && hasName(p.exempted.users, user.GetName()) {
 		return exemptUser
 	}
 	return nil
 }
 
-func has(names sets.Set[string], name string) bool { return len(names) > 0 && names.Has(name) }
+func hasName(names sets.Set[string], name string) bool { return len(names) > 0 && names.Has(name) }

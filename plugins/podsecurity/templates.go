@@ -44,7 +44,7 @@ func (p *podSecurity) template(ctx context.Context, a admission.Attributes) *ver
 	return p.evaluate(a, wanted, wrong.ToAggregate(), &template.ObjectMeta, &template.Spec, false)
 }
 
-// templateOf is the template of the pods that the object makes, nil where it has none.
+// templateOf returns the template of the object's pods, nil if it has none.
 func templateOf(object runtime.Object) (*corev1.PodTemplateSpec, error) {
 	switch o := object.(type) {
 	case *corev1.PodTemplate:

@@ -14,7 +14,7 @@ import (
 // appArmorProfiles are a policy's AppArmor settings.
 type appArmorProfiles struct {
 	fallback string // the profile of containers that have none; "" for none
-	// restricted is false where the policy has no list of allowed profiles, and so allows any.
+	// restricted is false if the policy has no list of allowed profiles, and so allows any.
 	restricted bool
 	allowed    []string
 	listed     string // allowed as the policy lists them

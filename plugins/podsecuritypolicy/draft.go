@@ -17,7 +17,7 @@ type draft struct {
 	// creating says that the pod is about to be created, and what it asks for in the words of
 	// former days may be put into today's.
 	creating bool
-	// set is the first field that was set, nil where none was.
+	// set is the first field that was set, nil if none was.
 	set *field.Path
 }
 
@@ -64,8 +64,8 @@ func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
 
 var podPath = field.NewPath("spec", "securityContext")
 
-// effective is a container's security context, completed by the pod's.
-type effective struct {
+// effectiveContext is a container's security context, completed by the pod's.
+type effectiveContext struct {
 	pod       *corev1.PodSecurityContext
 	container *corev1.SecurityContext
 }
@@ -75,7 +75,7 @@ var (
 	noContainerContext corev1.SecurityContext
 )
 
-// podContext is the pod's security context, an empty one where it has none. It is not to be
+// podContext is the pod's security context, an empty one if it has none. It is not to be
 // changed.
 func podContext(pod *corev1.Pod) *corev1.PodSecurityContext {
 	if pod.Spec.SecurityContext == nil {
@@ -84,18 +84,22 @@ func podContext(pod *corev1.Pod) *corev1.PodSecurityContext {
 	return pod.Spec.SecurityContext
 }
 
-func effectiveFor(pod *corev1.Pod, c *corev1.Container) effective {
-	e := effective{podContext(pod), c.SecurityContext}
+func effectiveFor(pod *corev1.Pod, c *corev1.Container) effectiveContext {
+	e := effectiveContext{podContext(pod), c.SecurityContext}
 	if e.container == nil {
 		e.container = &noContainerContext
 	}
 	return e
 }
 
-func (e effective) runAsUser() *int64   { return either(e.container.RunAsUser, e.pod.RunAsUser) }
-func (e effective) runAsGroup() *int64  { return either(e.container.RunAsGroup, e.pod.RunAsGroup) }
-func (e effective) runAsNonRoot() *bool { return either(e.container.RunAsNonRoot, e.pod.RunAsNonRoot) }
-func (e effective) seLinux() *corev1.SELinuxOptions {
+func (e effectiveContext) runAsUser() *int64 { return either(e.container.RunAsUser, e.pod.RunAsUser) }
+func (e effectiveContext) runAsGroup() *int64 {
+	return either(e.container.RunAsGroup, e.pod.RunAsGroup)
+}
+func (e effectiveContext) runAsNonRoot() *bool {
+	return either(e.container.RunAsNonRoot, e.pod.RunAsNonRoot)
+}
+func (e effectiveContext) seLinux() *corev1.SELinuxOptions {
 	return either(e.container.SELinuxOptions, e.pod.SELinuxOptions)
 }
 
@@ -106,8 +110,8 @@ func either[T any](own, inherited *T) *T {
 	return inherited
 }
 
-// with is annotations with one more.
-func with(annotations map[string]string, key, value string) map[string]string {
+// withAnnotation returns the annotations with one more.
+func withAnnotation(annotations map[string]string, key, value string) map[string]string {
 	more := maps.Clone(annotations)
 	if more == nil {
 		more = map[string]string{}

@@ -46,7 +46,7 @@ func newPod(t testing.TB, spec string) *corev1.Pod {
 
 func annotated(pod *corev1.Pod, key, value string) *corev1.Pod {
 	pod = pod.DeepCopy()
-	pod.Annotations = with(pod.Annotations, key, value)
+	pod.Annotations = withAnnotation(pod.Annotations, key, value)
 	return pod
 }
 

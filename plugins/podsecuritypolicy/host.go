@@ -68,7 +68,7 @@ func (p *policy) checkHostProcess(pod *corev1.Pod, c *corev1.Container, at place
 
 // checkProcMount is about /proc, of which the runtime shows containers only what is harmless unless
 // they ask for more.
-func (p *policy) checkProcMount(e effective, at place, found *reasons) {
+func (p *policy) checkProcMount(e effectiveContext, at place, found *reasons) {
 	mount := corev1.DefaultProcMount
 	if e.container.ProcMount != nil {
 		mount = *e.container.ProcMount

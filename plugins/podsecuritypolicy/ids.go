@@ -64,7 +64,7 @@ func (p *policy) checkPodIDs(pod *corev1.Pod, found *reasons) {
 		podPath, "supplementalGroups", found)
 }
 
-func (p *policy) checkContainerIDs(e effective, at place, found *reasons) {
+func (p *policy) checkContainerIDs(e effectiveContext, at place, found *reasons) {
 	p.checkUser(e, at, found)
 	rule := p.spec.RunAsGroup
 	if rule == nil || string(rule.Rule) == runAsAny {
@@ -77,7 +77,7 @@ func (p *policy) checkContainerIDs(e effective, at place, found *reasons) {
 	checkGroups(string(rule.Rule), rule.Ranges, group, at.path(), "runAsGroup", found)
 }
 
-func (p *policy) checkUser(e effective, at place, found *reasons) {
+func (p *policy) checkUser(e effectiveContext, at place, found *reasons) {
 	user, nonRoot := e.runAsUser(), e.runAsNonRoot()
 	switch p.spec.RunAsUser.Rule {
 	case policyv1beta1.RunAsUserStrategyMustRunAs:

@@ -132,7 +132,7 @@ func (p *podSecurityPolicy) Admit(ctx context.Context, a admission.Attributes, _
 		*pod = *admitted
 	}
 	if pod.Annotations[annotation] != policy {
-		pod.Annotations = with(pod.Annotations, annotation, policy)
+		pod.Annotations = withAnnotation(pod.Annotations, annotation, policy)
 	}
 	note(a, admitAudit, policy)
 	return nil

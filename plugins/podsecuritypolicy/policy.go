@@ -8,7 +8,7 @@ import (
 	"gatehouse.dev/plugin/podspec"
 )
 
-// place is where a container is in a pod.
+// place is the position of a container in a pod.
 type place podspec.Position
 
 // path returns the path of the container's security context.
@@ -56,7 +56,7 @@ func (p *policy) setContainerDefaults(d *draft, at place) {
 	}
 }
 
-// allowsEscalation is true where the policy doesn't speak of it.
+// allowsEscalation returns true if the policy doesn't say it.
 func (p *policy) allowsEscalation() bool {
 	return p.spec.AllowPrivilegeEscalation == nil || *p.spec.AllowPrivilegeEscalation
 }

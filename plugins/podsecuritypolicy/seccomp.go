@@ -66,7 +66,7 @@ func (s *seccompProfiles) setContainer(d *draft, at place) {
 	}
 }
 
-// checkPod wants the pod's profile to be allowed; none is, where the policy allows none.
+// checkPod wants the pod's profile to be allowed; none is, if the policy allows none.
 func (s *seccompProfiles) checkPod(pod *corev1.Pod, found *reasons) {
 	s.check(podContext(pod).SeccompProfile, podPath, found)
 }

@@ -29,7 +29,7 @@ type lists struct {
 
 type configuration struct {
 	lists
-	// Conflicts is Reject where it isn't set.
+	// Conflicts is Reject if it isn't set.
 	Conflicts conflictPolicy `json:"conflicts"`
 }
 

@@ -122,11 +122,11 @@ func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attrib
 	case len(additions) == 0:
 	case a.GetOperation() == admission.Create:
 		pod.Spec.Tolerations = merge(pod.Spec.Tolerations, additions)
-	case !covered(memoryPressure, pod.Spec.Tolerations):
+	case !isCovered(memoryPressure, pod.Spec.Tolerations):
 		// Tolerations of a stored pod, even redundant ones, can't be removed, only added.
 		pod.Spec.Tolerations = append(pod.Spec.Tolerations, memoryPressure)
 	}
-	return p.hold(ctx, a, pod)
+	return p.checkWhitelist(ctx, a, pod)
 }
 
 // defaultsFor are the default tolerations of a new pod.
@@ -136,7 +136,7 @@ func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.
 	if err != nil {
 		return nil, err
 	}
-	defaults := p.defaults.Of(namespace).or(p.cluster.Default)
+	defaults := p.defaults.Of(namespace).orCluster(p.cluster.Default)
 	if defaults.err != nil {
 		return nil, admission.NewForbidden(a, defaults.err)
 	}
@@ -158,11 +158,11 @@ func (p *podTolerationRestriction) Validate(ctx context.Context, a admission.Att
 	if err != nil {
 		return err
 	}
-	return p.hold(ctx, a, pod)
+	return p.checkWhitelist(ctx, a, pod)
 }
 
-// hold refuses a pod with a toleration that is not on the whitelist.
-func (p *podTolerationRestriction) hold(ctx context.Context, a admission.Attributes, pod *corev1.Pod) error {
+// checkWhitelist refuses a pod with a toleration that is not on the whitelist.
+func (p *podTolerationRestriction) checkWhitelist(ctx context.Context, a admission.Attributes, pod *corev1.Pod) error {
 	if len(pod.Spec.Tolerations) == 0 {
 		return nil
 	}
@@ -170,7 +170,7 @@ func (p *podTolerationRestriction) hold(ctx context.Context, a admission.Attribu
 	if err != nil {
 		return err
 	}
-	whitelist := p.whitelists.Of(namespace).or(p.cluster.Whitelist)
+	whitelist := p.whitelists.Of(namespace).orCluster(p.cluster.Whitelist)
 	if whitelist.err != nil {
 		return admission.NewForbidden(a, whitelist.err)
 	}
@@ -178,7 +178,7 @@ func (p *podTolerationRestriction) hold(ctx context.Context, a admission.Attribu
 		return nil
 	}
 	for i, t := range pod.Spec.Tolerations {
-		if !covered(t, whitelist.tolerations) {
+		if !isCovered(t, whitelist.tolerations) {
 			scope := "cluster"
 			if whitelist.found {
 				scope = "namespace"
@@ -209,8 +209,8 @@ func inAnnotation(annotation string) func(*corev1.Namespace) list {
 	}
 }
 
-// or is the cluster's list where the namespace has none.
-func (l list) or(cluster []corev1.Toleration) list {
+// orCluster returns the list, or the cluster's list if the namespace has none.
+func (l list) orCluster(cluster []corev1.Toleration) list {
 	if !l.found {
 		l.tolerations = cluster
 	}
@@ -222,17 +222,17 @@ func (l list) or(cluster []corev1.Toleration) list {
 // of a new pod isn't stored.
 func bestEffort(spec *corev1.PodSpec) bool {
 	if spec.Resources != nil {
-		return !says(spec.Resources)
+		return !setsCompute(spec.Resources)
 	}
 	for _, container := range podspec.All(spec) {
-		if says(&container.Resources) {
+		if setsCompute(&container.Resources) {
 			return false
 		}
 	}
 	return true
 }
 
-func says(resources *corev1.ResourceRequirements) bool {
+func setsCompute(resources *corev1.ResourceRequirements) bool {
 	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
 		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
 			if quantity := list[resource]; quantity.Sign() > 0 {

@@ -92,7 +92,7 @@ func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 		}
 	}
 	for i, t := range additions {
-		if !widened(t, additions[i+1:]) && !covered(t, merged) {
+		if !widened(t, additions[i+1:]) && !isCovered(t, merged) {
 			merged = append(merged, *t.DeepCopy())
 		}
 	}
@@ -110,9 +110,9 @@ func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 // conflicts reports whether there are defaults for the toleration's key and effect, none of which
 // covers it or is covered by it.
 func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
-	same, t := false, spelt(t)
+	same, t := false, withOperator(t)
 	for _, d := range defaults {
-		d = spelt(d)
+		d = withOperator(d)
 		if tolerations.Covers(d, t) || tolerations.Covers(t, d) {
 			return false
 		}
@@ -121,13 +121,13 @@ func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	return same
 }
 
-// covered reports whether one of the list covers the toleration.
-func covered(t corev1.Toleration, list []corev1.Toleration) bool {
+// isCovered reports whether one of the list covers the toleration.
+func isCovered(t corev1.Toleration, list []corev1.Toleration) bool {
 	return slices.ContainsFunc(list, func(other corev1.Toleration) bool { return tolerations.Covers(other, t) })
 }
 
-// spelt returns the toleration with its operator, which may be left out if it is Equal.
-func spelt(t corev1.Toleration) corev1.Toleration {
+// withOperator returns the toleration with its operator, which may be left out if it is Equal.
+func withOperator(t corev1.Toleration) corev1.Toleration {
 	if t.Operator == "" {
 		t.Operator = corev1.TolerationOpEqual
 	}

@@ -166,7 +166,7 @@ func TestMergeLosesNothing(t *testing.T) {
 		pod, additions := some(), some()
 		merged := merge(read(pod), read(additions))
 		for _, t1 := range append(read(pod), read(additions)...) {
-			if !covered(t1, merged) {
+			if !isCovered(t1, merged) {
 				t.Errorf("%q and %q: %v is not in %v", pod, additions, t1, merged)
 			}
 		}
@@ -235,7 +235,7 @@ func TestCovered(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			whitelist := read(test.whitelist)
 			got := !slices.ContainsFunc(read(test.pod),
-				func(t corev1.Toleration) bool { return !covered(t, whitelist) })
+				func(t corev1.Toleration) bool { return !isCovered(t, whitelist) })
 			if got != test.want {
 				t.Errorf("got %t", got)
 			}
@@ -346,7 +346,7 @@ func FuzzParse(f *testing.F) {
 		}
 		merged := merge(nil, tolerations)
 		for _, one := range tolerations {
-			if !covered(one, merged) || conflicts(one, tolerations) {
+			if !isCovered(one, merged) || conflicts(one, tolerations) {
 				t.Errorf("%q: %v is lost or in conflict with itself", text, one)
 			}
 		}

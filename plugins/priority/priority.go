@@ -124,7 +124,7 @@ func (p *priority) admitPod(ctx context.Context, a admission.Attributes) error {
 		if err != nil {
 			return err
 		}
-		keep(&pod.Spec, &old.Spec)
+		keepStored(&pod.Spec, &old.Spec)
 		return nil
 	}
 
@@ -172,8 +172,8 @@ func (p *priority) admitGroup(ctx context.Context, a admission.Attributes) error
 	return nil
 }
 
-// keep gives a pod what it leaves out of what was set when it was created.
-func keep(spec, stored *corev1.PodSpec) {
+// keepStored gives a pod without priority or preemption policy those of the stored pod.
+func keepStored(spec, stored *corev1.PodSpec) {
 	if spec.Priority == nil && stored.Priority != nil {
 		spec.Priority = new(*stored.Priority)
 	}
@@ -219,10 +219,10 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, named st
 	}
 }
 
-// noClass is the class of pods that name none where none is the default.
+// noClass is the class of pods that name none if there is no default class.
 var noClass = schedulingv1.PriorityClass{PreemptionPolicy: new(corev1.PreemptLowerPriority)}
 
-// defaultOf is the default one of the classes, nil where none is.
+// defaultOf returns the default one of the classes, nil if none is.
 func defaultOf(classes []*schedulingv1.PriorityClass) *schedulingv1.PriorityClass {
 	var found *schedulingv1.PriorityClass
 	for _, class := range classes {

@@ -44,7 +44,7 @@ func load(config io.Reader) ([]resourceDefault, error) {
 	return []resourceDefault{{corev1.ResourceMemory, memory}, {corev1.ResourceCPU, cpu}}, nil
 }
 
-// quantity is the quantity that was written, or byDefault where none was.
+// quantity is the quantity that was written, or byDefault if none was.
 func quantity(path *field.Path, written json.RawMessage, byDefault string) (resource.Quantity, error) {
 	if written == nil || string(written) == "null" {
 		return resource.MustParse(byDefault), nil

@@ -70,7 +70,7 @@ func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ ad
 			if err != nil {
 				return err
 			}
-			if !missing.from(stored) {
+			if !missing.hasDefault(stored) {
 				continue
 			}
 		}
@@ -106,8 +106,8 @@ func (p *resourceDefaults) missing(pod *corev1.Pod) []missing {
 	return all
 }
 
-// from reports whether the container of the stored pod has the default.
-func (m missing) from(stored *corev1.Pod) bool {
+// hasDefault reports whether the container of the stored pod has the default.
+func (m missing) hasDefault(stored *corev1.Pod) bool {
 	containers := stored.Spec.Containers
 	if m.init {
 		containers = stored.Spec.InitContainers

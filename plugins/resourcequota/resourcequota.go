@@ -93,14 +93,14 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 			e.OnDecision = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
 				var calls []plugin.Call
 				if reported {
-					calls = reports(change, quotas)
+					calls = callsOf(change, quotas)
 				}
 				enforcement.Report(refusal, calls...)
 			}
 		}
 		return quota.Enforce(ctx, &e)
 	}
-	resource, costs := counted(a)
+	resource, costs := countedAs(a)
 	if !costs {
 		return nil
 	}
@@ -108,7 +108,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 	if quota.DependsOnRelated(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
 		return nil
 	}
-	change, err := p.change(ctx, a, o, resource)
+	change, err := p.changeOf(ctx, a, o, resource)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("cost of %s %q: %w", a.GetResource().GroupResource(), a.GetName(),
 			err))
@@ -119,9 +119,9 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 	return p.charge(ctx, a, change, refuse)
 }
 
-// counted returns the resource as which the request's object counts, and reports whether the
+// countedAs returns the resource as which the request's object counts, and reports whether the
 // request can change the namespace's usage.
-func counted(a admission.Attributes) (schema.GroupResource, bool) {
+func countedAs(a admission.Attributes) (schema.GroupResource, bool) {
 	resource := storedAs(a.GetResource().GroupResource())
 	switch {
 	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.IsIgnored(resource):
@@ -132,8 +132,8 @@ func counted(a admission.Attributes) (schema.GroupResource, bool) {
 	return resource, a.GetOperation() != admission.Update || quota.DependsOnContent(resource)
 }
 
-// change returns the change of the namespace's usage by the request.
-func (p *resourceQuota) change(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
+// changeOf returns the change of the namespace's usage by the request.
+func (p *resourceQuota) changeOf(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces,
 	resource schema.GroupResource) (quota.Change, error) {
 	meter := quota.Meter{Off: p.off, Related: cluster.NewReader(ctx, p.client, "")}
 	cost := func(object func() runtime.Object) (*quota.Cost, error) {
@@ -220,7 +220,7 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 		}
 		moved, refusal := change.Admit(open, limited)
 		if refusal != nil || charged.Len() == 0 {
-			told = reports(change, open)
+			told = callsOf(change, open)
 		}
 		if refusal != nil {
 			// An earlier charge stays until the quota controller counts again; only storage can do
@@ -252,8 +252,8 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 	return nil
 }
 
-// reports are the quotas that the change concerns, as calls for the chain's observers.
-func reports(change quota.Change, quotas []*corev1.ResourceQuota) []plugin.Call {
+// callsOf returns the quotas that the change concerns, as calls for the chain's observers.
+func callsOf(change quota.Change, quotas []*corev1.ResourceQuota) []plugin.Call {
 	var calls []plugin.Call
 	for _, q := range quotas {
 		words, refused := change.Explain(q)

@@ -137,7 +137,7 @@ func (p *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ a
 	return nil
 }
 
-// find is the pod of a request and its class, nil where it names none.
+// find returns the pod of a request and its class, nil if it names none.
 func (p *runtimeClass) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.RuntimeClassName == nil {

@@ -127,7 +127,7 @@ func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	if len(pod.Spec.ImagePullSecrets) == 0 {
 		pod.Spec.ImagePullSecrets = append(pod.Spec.ImagePullSecrets, account.ImagePullSecrets...)
 	}
-	return hold(a, pod, account, checkSecrets)
+	return checkMountable(a, pod, account, checkSecrets)
 }
 
 // Validate holds a pod, or the ephemeral containers that join it, to what its account allows.
@@ -155,11 +155,11 @@ func (p *serviceAccount) Validate(ctx context.Context, a admission.Attributes, _
 	if !creates {
 		check = checkEphemeralSecrets
 	}
-	return hold(a, pod, account, check)
+	return checkMountable(a, pod, account, check)
 }
 
-// hold refuses a pod that uses Secrets which its account doesn't list, where that is enforced.
-func hold(a admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount,
+// checkMountable refuses a pod that uses Secrets which its account doesn't list, if that is enforced.
+func checkMountable(a admission.Attributes, pod *corev1.Pod, account *corev1.ServiceAccount,
 	check func(*corev1.PodSpec, *corev1.ServiceAccount) error) error {
 	if !enforcesSecrets(account) {
 		return nil

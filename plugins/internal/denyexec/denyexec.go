@@ -61,14 +61,14 @@ func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admissi
 	if err != nil {
 		return unanswered.Refusal(err, admission.NewForbidden(a, err))
 	}
-	if err := d.holds(&pod.Spec); err != nil {
+	if err := d.refusal(&pod.Spec); err != nil {
 		return admission.NewForbidden(a, err)
 	}
 	return nil
 }
 
-// holds returns why exec into the pod is refused, or nil.
-func (d *denier) holds(spec *corev1.PodSpec) error {
+// refusal returns why exec into the pod is refused, or nil.
+func (d *denier) refusal(spec *corev1.PodSpec) error {
 	switch {
 	case d.hostNamespaces && spec.HostPID:
 		return errors.New("cannot exec into or attach to a container using host pid")

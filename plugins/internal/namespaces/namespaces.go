@@ -38,8 +38,8 @@ func New(plugin string, env *plugin.Env) (*Namespaces, error) {
 }
 
 // Of is the namespace of the request, which is not to be changed. The error is the request's
-// refusal: 404 where there is no such namespace, 403 where the cache doesn't sync in time, and an
-// internal error where the live read fails otherwise, which says nothing about the request.
+// refusal: 404 if there is no such namespace, 403 if the cache doesn't sync in time, and an
+// internal error if the live read fails otherwise, which says nothing about the request.
 func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	if err := n.Wait(ctx, a); err != nil {
 		return nil, err

@@ -163,7 +163,7 @@ func usesConfigMaps(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// inVolume is First for one volume. A source counts even where it doesn't say the object's name.
+// inVolume is First for one volume. A source counts even if it doesn't say the object's name.
 func inVolume(v *corev1.Volume) (resource string, err error) {
 	switch {
 	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil,

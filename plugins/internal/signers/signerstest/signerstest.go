@@ -13,7 +13,7 @@ import (
 )
 
 // New builds the plugin in a cluster where everybody may do one thing and nothing else: the verb on
-// the signer, or signers, of that name. Its authorizer fails where nothing at all is granted.
+// the signer, or signers, of that name. Its authorizer fails if nothing at all is granted.
 func New(t plugintest.TB, descriptor plugin.Descriptor, verb, signer string,
 	objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
