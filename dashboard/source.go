@@ -82,7 +82,7 @@ func explain(err error, namespace string, notServed bool) string {
 		message := fmt.Sprintf("%v. Who may see decisions has the ClusterRole %s; an administrator gives it with: %s",
 			err, v1alpha1.ViewerRole, grant)
 		if namespace == "" {
-			message += ". Who has it in one namespace starts the dashboard with --namespace."
+			message += ". If you have it in one namespace, start the dashboard with --namespace."
 		}
 		return message
 	case apierrors.IsUnauthorized(err):
