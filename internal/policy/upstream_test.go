@@ -21,9 +21,9 @@ import (
 const policySource = "k8s.io/apiserver/pkg/admission/plugin/policy/"
 
 func TestCodesAreUpstreams(t *testing.T) {
-	ours := kubesource.Cases(kubesource.Parse(t, "refusal.go").Func("code"))
+	ours := kubesource.Cases(kubesource.Parse(t, "refusal.go").Func("statusCode"))
 	theirs := kubesource.Cases(kubesource.Parse(t, policySource+"validating/policy_decision.go").Func("reasonToCode"))
-	const invalid = "http.StatusUnprocessableEntity" // what code returns of all reasons that it has no case for
+	const invalid = "http.StatusUnprocessableEntity" // what statusCode returns of all reasons that it has no case for
 	maps.DeleteFunc(theirs, func(_, code string) bool { return code == invalid })
 	if len(ours) == 0 || !maps.Equal(ours, theirs) {
 		t.Errorf("codes of reasons are\n%v\nupstream's are\n%v", ours, theirs)
