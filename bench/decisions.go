@@ -11,6 +11,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/test/peers"
 )
 
 // A pluginSet is the plugins of a server, some of which change each pod.
@@ -37,8 +39,8 @@ var recorders = []struct {
 
 // recorder is a server that keeps decisions, or doesn't.
 func (c pluginSet) recorder(name string, decisions bool) subject {
-	return subject{name, func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, append([]string{fmt.Sprintf("--decisions=%t", decisions)}, c.flags...)...)
+	return subject{name, func(ctx context.Context, s *peers.Server) error {
+		return s.RunGatehouse(ctx, append([]string{fmt.Sprintf("--decisions=%t", decisions)}, c.flags...)...)
 	}}
 }
 
@@ -93,7 +95,7 @@ func (c pluginSet) measure(ctx context.Context, pods int, bin string, all []reco
 		if err != nil {
 			return err
 		}
-		defer server.stop()
+		defer server.Stop()
 		loads[i] = &load{server: server}
 		if err := c.prepare(ctx, loads[i]); err != nil {
 			return fmt.Errorf("%s: %w", recorders[i].name, err)
@@ -146,7 +148,7 @@ func oneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) 
 // and what a server took for it, all that it does behind its answers included.
 func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
 	made, took := make([]int, len(loads)), make([]time.Duration, len(loads))
-	before, err := cpuOf(loads)
+	before, err := cpuOfLoads(loads)
 	if err != nil {
 		return err
 	}
@@ -159,7 +161,7 @@ func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures
 	if err != nil {
 		return err
 	}
-	after, err := cpuOf(loads)
+	after, err := cpuOfLoads(loads)
 	if err != nil {
 		return err
 	}
@@ -184,11 +186,11 @@ func inTurns(loads []*load, n, some int, turn func(server int) error) error {
 	return nil
 }
 
-func cpuOf(loads []*load) ([]time.Duration, error) {
+func cpuOfLoads(loads []*load) ([]time.Duration, error) {
 	spent := make([]time.Duration, len(loads))
 	for i, l := range loads {
 		var err error
-		if spent[i], err = l.server.cpu(); err != nil {
+		if spent[i], err = cpuOf(l.server.Processes...); err != nil {
 			return nil, err
 		}
 	}

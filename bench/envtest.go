@@ -13,6 +13,8 @@ import (
 	"github.com/go-logr/logr"
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
+
+	"gatehouse.dev/test/peers"
 )
 
 // An envtestCase is a folder of binaries that envtest starts.
@@ -34,8 +36,11 @@ type goTestFigures struct {
 // in turn, and gatehousetest's Start in processes of its own. The first round isn't counted.
 func measureEnvtest(ctx context.Context, o options, bin string) (string, error) {
 	log.SetLogger(logr.Discard()) // it asks to be given one
+	if err := goBuild(ctx, ".", filepath.Join(bin, "gotest"), "gatehouse.dev/bench/gotest"); err != nil {
+		return "", err
+	}
 	assets := filepath.Join(bin, "assets")
-	link := exec.CommandContext(ctx, filepath.Join(bin, gatehouse), "envtest", assets)
+	link := exec.CommandContext(ctx, filepath.Join(bin, peers.Gatehouse), "envtest", assets)
 	if out, err := link.CombinedOutput(); err != nil {
 		return "", fmt.Errorf("gatehouse envtest: %w\n%s", err, out)
 	}
@@ -110,7 +115,7 @@ func (c *envtestCase) run(ctx context.Context) (start, both float64, err error) 
 
 // goTestOnce has a process start servers, and read its memory that long after.
 func goTestOnce(ctx context.Context, bin string, idle time.Duration) (f goTestFigures, err error) {
-	child := exec.CommandContext(ctx, filepath.Join(bin, goTest), idle.String())
+	child := exec.CommandContext(ctx, filepath.Join(bin, "gotest"), idle.String())
 	var stderr bytes.Buffer
 	child.Stderr = &stderr
 	out, err := child.Output()

@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/test/peers"
 )
 
 // A feature is something that a cluster has, and that each creation of a pod has to do with or not.
@@ -169,7 +171,7 @@ func startYesWebhook(ctx context.Context, bin string) (*yesWebhook, func(), erro
 	if err != nil {
 		return nil, nil, err
 	}
-	port, err := freePort()
+	port, err := peers.FreePort()
 	if err != nil {
 		return nil, nil, err
 	}
@@ -178,7 +180,7 @@ func startYesWebhook(ctx context.Context, bin string) (*yesWebhook, func(), erro
 		return nil, nil, err
 	}
 	ca, err := os.ReadFile(filepath.Join(dir, caFile))
-	return &yesWebhook{url: "https://127.0.0.1:" + port, ca: ca}, p.stop, err
+	return &yesWebhook{url: "https://127.0.0.1:" + port, ca: ca}, p.Stop, err
 }
 
 func measureFeature(ctx context.Context, o options, bin string, f feature, hook *yesWebhook) ([]featureRow, error) {
@@ -194,7 +196,7 @@ func measureFeature(ctx context.Context, o options, bin string, f feature, hook 
 		if err != nil {
 			return nil, err
 		}
-		defer server.stop()
+		defer server.Stop()
 		l := &load{server: server}
 		loads = append(loads, l)
 		if err := l.prepare(ctx); err != nil {

@@ -21,6 +21,8 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/test/peers"
 )
 
 const (
@@ -43,7 +45,7 @@ type batch struct {
 
 // A load is a server and the clients that write to it.
 type load struct {
-	server  *instance
+	server  *peers.Server
 	clients []kubernetes.Interface
 	pods    int    // made so far
 	prefix  string // of their names
@@ -61,7 +63,7 @@ func (l *load) prepare(ctx context.Context) error {
 	if l.speak != nil {
 		speak = l.speak
 	}
-	config, err := speak(ctx, rest.CopyConfig(l.server.config))
+	config, err := speak(ctx, rest.CopyConfig(l.server.Config))
 	if err != nil {
 		return err
 	}
@@ -122,7 +124,7 @@ func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Du
 	l.pods += n
 	var next atomic.Int64
 	var group sync.WaitGroup
-	cpu, err := l.server.cpu()
+	cpu, err := cpuOf(l.server.Processes...)
 	if err != nil {
 		return batch{}, err
 	}
@@ -152,7 +154,7 @@ func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Du
 	if err := context.Cause(ctx); err != nil {
 		return batch{}, err
 	}
-	cpuThen, err := l.server.cpu()
+	cpuThen, err := cpuOf(l.server.Processes...)
 	if err != nil {
 		return batch{}, err
 	}

@@ -14,6 +14,7 @@ import (
 	"time"
 
 	"gatehouse.dev/plugin"
+	"gatehouse.dev/test/peers"
 )
 
 // chainRounds is how often the chain alone is timed, a second each time.
@@ -92,7 +93,8 @@ func run(ctx context.Context, o options) error {
 		return err
 	}
 	defer os.RemoveAll(dir)
-	if err := build(ctx, dir); err != nil {
+	progress("building the programs")
+	if err := peers.Build(ctx, dir); err != nil {
 		return err
 	}
 	for _, alone := range []struct {
@@ -144,10 +146,10 @@ func (r *results) measureStarts(ctx context.Context, bin string) error {
 			var m memory
 			if round > 0 {
 				if err = sleep(ctx, r.options.idle); err == nil {
-					m, err = fresh.memory()
+					m, err = memoryOf(fresh.Processes...)
 				}
 			}
-			fresh.stop()
+			fresh.Stop()
 			if err != nil {
 				return err
 			}
@@ -155,11 +157,11 @@ func (r *results) measureStarts(ctx context.Context, bin string) error {
 			if err != nil {
 				return err
 			}
-			again.stop()
+			again.Stop()
 			progress("start %d of %d: %-24s %.2f s, again %.2f s, idle %.0f MB", round, r.options.starts, s.name,
-				fresh.start.Seconds(), again.start.Seconds(), m.rss)
+				fresh.StartTime.Seconds(), again.StartTime.Seconds(), m.rss)
 			if round > 0 {
-				f.fresh, f.again = append(f.fresh, fresh.start.Seconds()), append(f.again, again.start.Seconds())
+				f.fresh, f.again = append(f.fresh, fresh.StartTime.Seconds()), append(f.again, again.StartTime.Seconds())
 				f.rss, f.anon = append(f.rss, m.rss), append(f.anon, m.anon)
 			}
 			if err := os.RemoveAll(dir); err != nil {
@@ -178,7 +180,7 @@ func (r *results) measureLoad(ctx context.Context, bin string) error {
 	stop := func() {
 		for _, l := range loads {
 			if l != nil {
-				l.server.stop()
+				l.server.Stop()
 			}
 		}
 	}
@@ -213,13 +215,13 @@ func (r *results) measureLoad(ctx context.Context, bin string) error {
 	r.pods = loads[full].pods
 	for range r.options.starts {
 		for i, s := range subjects {
-			again, err := start(ctx, s, bin, loads[i].server.dir)
+			again, err := start(ctx, s, bin, loads[i].server.Dir)
 			if err != nil {
 				return err
 			}
-			again.stop()
-			progress("start with %d pods: %-24s %.2f s", r.pods, s.name, again.start.Seconds())
-			r.subjects[i].filled = append(r.subjects[i].filled, again.start.Seconds())
+			again.Stop()
+			progress("start with %d pods: %-24s %.2f s", r.pods, s.name, again.StartTime.Seconds())
+			r.subjects[i].filled = append(r.subjects[i].filled, again.StartTime.Seconds())
 		}
 	}
 	return nil

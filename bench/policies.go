@@ -219,7 +219,7 @@ func measurePolicyCase(ctx context.Context, s subject, policies policyCase, bin 
 	if err != nil {
 		return err
 	}
-	defer func() { server.stop() }()
+	defer func() { server.Stop() }()
 	l := &load{server: server}
 	if err := l.prepare(ctx); err != nil {
 		return err
@@ -237,16 +237,16 @@ func measurePolicyCase(ctx context.Context, s subject, policies policyCase, bin 
 	if err != nil {
 		return err
 	}
-	m, err := server.memory()
+	m, err := memoryOf(server.Processes...)
 	if err != nil {
 		return err
 	}
-	server.stop()
+	server.Stop()
 	begin := time.Now()
 	if server, err = start(ctx, s, bin, dir); err != nil {
 		return err
 	}
-	client, err := newClient(server.config)
+	client, err := newClient(server.Config)
 	if err != nil {
 		return err
 	}

@@ -12,8 +12,7 @@ import (
 	"syscall"
 	"time"
 
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
+	"gatehouse.dev/test/peers"
 )
 
 // reviewPolicies is how many policies there are, each in its program's own language: one about the
@@ -63,7 +62,7 @@ func measureReview(ctx context.Context, o options, bin string) (string, error) {
 	cases := []*reviewCase{}
 	for _, n := range []string{"1.yaml", "100.yaml", "1000.yaml"} {
 		cases = append(cases, &reviewCase{name: "gatehouse review, " + strings.TrimSuffix(n, ".yaml"),
-			command: []string{program(gatehouse), "review", "--state=" + path("state.yaml"), "-f", path(n)}})
+			command: []string{program(peers.Gatehouse), "review", "--state=" + path("state.yaml"), "-f", path(n)}})
 	}
 	var notes []string
 	for _, p := range reviewPeers {
@@ -81,8 +80,8 @@ func measureReview(ctx context.Context, o options, bin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	defer server.stop()
-	kubeconfig, err := server.kubeconfig()
+	defer server.Stop()
+	kubeconfig, err := server.Kubeconfig()
 	if err != nil {
 		return "", err
 	}
@@ -178,16 +177,4 @@ func buildPeer(ctx context.Context, out, module, pkg string) (dir string, err er
 		return "", err
 	}
 	return downloaded.Dir, goBuild(ctx, downloaded.Dir, out, pkg, "-mod=readonly")
-}
-
-// kubeconfig writes one with which kubectl is the server's administrator.
-func (s *instance) kubeconfig() (string, error) {
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: s.config.Host, CertificateAuthorityData: s.config.CAData}
-	config.AuthInfos["c"] = &clientcmdapi.AuthInfo{ClientCertificateData: s.config.CertData,
-		ClientKeyData: s.config.KeyData}
-	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "c"}
-	config.CurrentContext = "c"
-	file := filepath.Join(s.dir, "kubeconfig")
-	return file, clientcmd.WriteToFile(*config, file)
 }

@@ -35,7 +35,7 @@ type watchedFigures struct {
 func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
-	config := rest.CopyConfig(l.server.config)
+	config := rest.CopyConfig(l.server.Config)
 	config.ContentType = runtime.ContentTypeJSON // of which a line is an event
 	list, err := l.clients[0].CoreV1().Pods(namespace).List(ctx, metav1.ListOptions{Limit: 1})
 	if err != nil {
@@ -64,7 +64,7 @@ func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 			}
 		})
 	}
-	before, err := l.server.cpu()
+	before, err := cpuOf(l.server.Processes...)
 	if err != nil {
 		return err
 	}
@@ -80,7 +80,7 @@ func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 	if err != nil {
 		return err
 	}
-	after, err := l.server.cpu()
+	after, err := cpuOf(l.server.Processes...)
 	if err != nil {
 		return err
 	}

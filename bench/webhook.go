@@ -13,6 +13,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
+
+	"gatehouse.dev/test/peers"
 )
 
 const (
@@ -61,7 +63,7 @@ func asWanted(pod *corev1.Pod) {
 // says yes, Gatehouse's, or a peer's.
 type side struct {
 	title, name string
-	hook        *process          // nil where nobody is asked
+	hook        *peers.Process    // nil where nobody is asked
 	urls        map[string]string // by phase
 	// kept are pods as the plugins want them, changed those that they change.
 	kept, changed           *load
@@ -89,14 +91,14 @@ func aboutNobody(sides []string, but string) string {
 type webhookBench struct {
 	options    options
 	bin, dir   string
-	server     *instance
+	server     *peers.Server
 	client     kubernetes.Interface
 	kubeconfig string
 	names      []string // of the sides
 	peers      []webhookPeer
 	modules    []string // of the peers: where they are
 	sides      []*side
-	processes  []*process
+	processes  []*peers.Process
 	// alone are processes that have one core, of Gatehouse and of the webhook that says yes; nobody
 	// asks them but this process.
 	alone []*side
@@ -111,10 +113,10 @@ func measureWebhook(ctx context.Context, o options, bin string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	b := &webhookBench{options: o, bin: bin, dir: dir, names: []string{"none", "bare", patching, gatehouse}}
+	b := &webhookBench{options: o, bin: bin, dir: dir, names: []string{"none", "bare", patching, peers.Gatehouse}}
 	defer b.stop()
 	// As the image has it, which reads less of its file into memory.
-	if err := goBuild(ctx, "..", filepath.Join(bin, gatehouseWebhook), packages[gatehouseWebhook],
+	if err := goBuild(ctx, "..", filepath.Join(bin, peers.GatehouseWebhook), peers.Packages[peers.GatehouseWebhook],
 		"-tags=grpcnotrace", "-ldflags=-s -w"); err != nil {
 		return "", err
 	}
@@ -142,7 +144,7 @@ func measureWebhook(ctx context.Context, o options, bin string) (string, error) 
 		if s.hook == nil {
 			continue
 		}
-		m, err := s.hook.memory()
+		m, err := memoryOf(s.hook)
 		if err != nil {
 			return "", err
 		}
@@ -153,10 +155,10 @@ func measureWebhook(ctx context.Context, o options, bin string) (string, error) 
 
 func (b *webhookBench) stop() {
 	for i := len(b.processes) - 1; i >= 0; i-- {
-		b.processes[i].stop()
+		b.processes[i].Stop()
 	}
 	if b.server != nil {
-		b.server.stop()
+		b.server.Stop()
 	}
 }
 
@@ -165,10 +167,10 @@ func (b *webhookBench) start(ctx context.Context) (err error) {
 	if b.server, err = start(ctx, subjects[peer], b.bin, b.dir); err != nil {
 		return err
 	}
-	if b.client, err = kubernetes.NewForConfig(b.server.config); err != nil {
+	if b.client, err = kubernetes.NewForConfig(b.server.Config); err != nil {
 		return err
 	}
-	if b.kubeconfig, err = b.server.kubeconfig(); err != nil {
+	if b.kubeconfig, err = b.server.Kubeconfig(); err != nil {
 		return err
 	}
 	for _, name := range b.names {
@@ -178,7 +180,7 @@ func (b *webhookBench) start(ctx context.Context) (err error) {
 		}
 	}
 	none := &side{title: "nobody", name: "none"}
-	ours := &side{title: "Gatehouse", name: gatehouse}
+	ours := &side{title: "Gatehouse", name: peers.Gatehouse}
 	bare := &side{title: "says yes", name: "bare"}
 	patches := &side{title: "patches", name: patching}
 	b.sides = []*side{none, bare, patches, ours}
@@ -222,9 +224,9 @@ func (b *webhookBench) refuses(ctx context.Context, s *side) error {
 
 // prepare makes a side's first pods, and sees that those are changed that are to be.
 func (b *webhookBench) prepare(ctx context.Context, s *side) error {
-	beside := &instance{config: b.server.config}
+	beside := &peers.Server{Config: b.server.Config}
 	if s.hook != nil {
-		beside.processes = []*process{s.hook}
+		beside.Processes = []*peers.Process{s.hook}
 	}
 	s.reviews = map[string]*loadFigures{mutate: {}, validate: {}}
 	s.kept = &load{server: beside, namespace: s.namespace(), prefix: "kept-", shape: asWanted}
@@ -247,7 +249,7 @@ func (b *webhookBench) prepare(ctx context.Context, s *side) error {
 
 // startOurs starts `gatehouse webhook`, which is asked about the pods of a side, or of none.
 func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env ...string) error {
-	port, err := freePort()
+	port, err := peers.FreePort()
 	if err != nil {
 		return err
 	}
@@ -259,7 +261,7 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 	flags := []string{"--kubeconfig=" + b.kubeconfig, "--plugins=" + webhookPlugins, "--url=" + url,
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--shutdown-delay-duration=0", "--name=" + s.name,
 		"--namespace=" + s.name + "-system", "--exempt-namespaces=" + aboutNobody(b.names, about)}
-	program, profiled := filepath.Join(b.bin, gatehouseWebhook), b.options.profile != ""
+	program, profiled := filepath.Join(b.bin, peers.GatehouseWebhook), b.options.profile != ""
 	if profiled { // one that writes a profile at its end
 		env = append(env, profiledWebhook+"="+filepath.Join(b.options.profile, s.name+".pprof"))
 		if program, err = os.Executable(); err != nil {
@@ -271,7 +273,7 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 	}
 	b.processes = append(b.processes, s.hook)
 	s.urls = map[string]string{mutate: url + "/mutate", validate: url + "/validate"}
-	if err := s.hook.awaitOK(ctx, url+"/readyz"); err != nil {
+	if err := s.hook.AwaitOK(ctx, url+"/readyz"); err != nil {
 		return err
 	}
 	_, _, err = b.registered(ctx, s.name)
@@ -282,7 +284,7 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 func (b *webhookBench) registered(ctx context.Context, name string) (
 	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
 	error) {
-	ctx, cancel := context.WithTimeout(ctx, 2*readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*peers.ReadyTimeout)
 	defer cancel()
 	api := b.client.AdmissionregistrationV1()
 	for {
@@ -292,7 +294,7 @@ func (b *webhookBench) registered(ctx context.Context, name string) (
 		if err == nil && len(m.Webhooks) > 0 && len(v.Webhooks) > 0 {
 			return m, v, sleep(ctx, settled)
 		}
-		if sleepErr := sleep(ctx, 20*poll); sleepErr != nil {
+		if sleepErr := sleep(ctx, 20*peers.PollInterval); sleepErr != nil {
 			return nil, nil, fmt.Errorf("webhook configurations %s: %w", name, errors.Join(err, sleepErr))
 		}
 	}
@@ -313,7 +315,7 @@ func (b *webhookBench) startYes(ctx context.Context, s *side) error {
 // register has the API server ask a side about its namespace as it asks Gatehouse: its webhook
 // configurations are copies.
 func (b *webhookBench) register(ctx context.Context, s *side, ca []byte) error {
-	m, v, err := b.registered(ctx, gatehouse)
+	m, v, err := b.registered(ctx, peers.Gatehouse)
 	if err != nil {
 		return err
 	}
@@ -341,7 +343,7 @@ func (b *webhookBench) register(ctx context.Context, s *side, ca []byte) error {
 }
 
 func (b *webhookBench) runYes(ctx context.Context, s *side, env ...string) error {
-	port, err := freePort()
+	port, err := peers.FreePort()
 	if err != nil {
 		return err
 	}

@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 
 	"gatehouse.dev/internal/authority"
+	"gatehouse.dev/test/peers"
 )
 
 const (
@@ -135,7 +136,7 @@ func sayYes(record io.Writer, ofWanted bool, patch []byte) http.Handler {
 }
 
 // startBare starts that process.
-func startBare(ctx context.Context, dir, port string, env ...string) (*process, error) {
+func startBare(ctx context.Context, dir, port string, env ...string) (*peers.Process, error) {
 	itself, err := os.Executable()
 	if err != nil {
 		return nil, err
@@ -145,19 +146,19 @@ func startBare(ctx context.Context, dir, port string, env ...string) (*process, 
 	if err != nil {
 		return nil, err
 	}
-	return p, p.awaitOK(ctx, "https://"+address+"/readyz")
+	return p, p.AwaitOK(ctx, "https://"+address+"/readyz")
 }
 
-// startWith is startProcess with more in the environment.
-func startWith(dir string, env []string, program string, args ...string) (*process, error) {
+// startWith is peers.StartProcess with more in the environment.
+func startWith(dir string, env []string, program string, args ...string) (*peers.Process, error) {
 	if len(env) == 0 {
-		return startProcess(dir, program, args...)
+		return peers.StartProcess(dir, program, args...)
 	}
 	through, err := exec.LookPath("env")
 	if err != nil {
 		return nil, err
 	}
-	return startProcess(dir, through, append(append(env, program), args...)...)
+	return peers.StartProcess(dir, through, append(append(env, program), args...)...)
 }
 
 // recordedReviews are the reviews of a phase that a bare webhook has written down.

@@ -17,6 +17,8 @@ import (
 	"sigs.k8s.io/controller-runtime/pkg/envtest"
 	"sigs.k8s.io/controller-runtime/pkg/log"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/test/peers"
 )
 
 // A webhookPeer does by policies what two of the plugins do: it has all pods of its namespace pull
@@ -50,8 +52,8 @@ func (b *webhookBench) startPeer(ctx context.Context, p webhookPeer, module stri
 	for _, folder := range p.crds {
 		paths = append(paths, filepath.Join(module, folder))
 	}
-	if _, err := envtest.InstallCRDs(b.server.config, envtest.CRDInstallOptions{Paths: paths,
-		ErrorIfPathMissing: true, MaxTime: readyTimeout}); err != nil {
+	if _, err := envtest.InstallCRDs(b.server.Config, envtest.CRDInstallOptions{Paths: paths,
+		ErrorIfPathMissing: true, MaxTime: peers.ReadyTimeout}); err != nil {
 		return err
 	}
 	if err := b.apply(ctx, strings.ReplaceAll(p.objects, "NAMESPACE", s.namespace())); err != nil {
@@ -64,10 +66,10 @@ func (b *webhookBench) startPeer(ctx context.Context, p webhookPeer, module stri
 		return err
 	}
 	if err := b.apply(ctx, p.policies); err != nil {
-		return s.hook.failure(err)
+		return s.hook.Failure(err)
 	}
 	if err := b.inForce(ctx, s); err != nil {
-		return s.hook.failure(err)
+		return s.hook.Failure(err)
 	}
 	b.sides = append(b.sides, s)
 	return nil
@@ -76,7 +78,7 @@ func (b *webhookBench) startPeer(ctx context.Context, p webhookPeer, module stri
 // apply makes objects. The kinds of some are made by what was made before them, so that they are
 // tried again for a while.
 func (b *webhookBench) apply(ctx context.Context, documents string) error {
-	ctx, cancel := context.WithTimeout(ctx, readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, peers.ReadyTimeout)
 	defer cancel()
 	for document := range strings.SplitSeq(documents, "\n---\n") {
 		object := &unstructured.Unstructured{}
@@ -87,13 +89,13 @@ func (b *webhookBench) apply(ctx context.Context, documents string) error {
 			continue
 		}
 		for {
-			c, err := client.New(b.server.config, client.Options{})
+			c, err := client.New(b.server.Config, client.Options{})
 			if err == nil {
 				if err = c.Create(ctx, object); err == nil || apierrors.IsAlreadyExists(err) {
 					break
 				}
 			}
-			if sleepErr := sleep(ctx, 50*poll); sleepErr != nil {
+			if sleepErr := sleep(ctx, 50*peers.PollInterval); sleepErr != nil {
 				return fmt.Errorf("%s %s: %w", object.GetKind(), object.GetName(), errors.Join(err, sleepErr))
 			}
 		}
@@ -103,7 +105,7 @@ func (b *webhookBench) apply(ctx context.Context, documents string) error {
 
 // inForce waits until pods are changed.
 func (b *webhookBench) inForce(ctx context.Context, s *side) error {
-	ctx, cancel := context.WithTimeout(ctx, 2*readyTimeout)
+	ctx, cancel := context.WithTimeout(ctx, 2*peers.ReadyTimeout)
 	defer cancel()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
 	_, err := b.client.CoreV1().ServiceAccounts(s.namespace()).Create(ctx, account, metav1.CreateOptions{})
@@ -116,7 +118,7 @@ func (b *webhookBench) inForce(ctx context.Context, s *side) error {
 		if err == nil && isWanted(pod) {
 			return nil
 		}
-		if sleepErr := sleep(ctx, 20*poll); sleepErr != nil {
+		if sleepErr := sleep(ctx, 20*peers.PollInterval); sleepErr != nil {
 			return fmt.Errorf("its policies are not in force: %w", errors.Join(err, sleepErr))
 		}
 	}
@@ -130,7 +132,7 @@ func isWanted(pod *corev1.Pod) bool {
 // runKyverno starts Kyverno's admission controller as its chart does, outside the cluster, without
 // the reports and events that it would write. It registers itself.
 func runKyverno(ctx context.Context, b *webhookBench, s *side) error {
-	ports, err := freePorts(2)
+	ports, err := peers.FreePorts(2)
 	if err != nil {
 		return err
 	}
@@ -154,7 +156,7 @@ func runKyverno(ctx context.Context, b *webhookBench, s *side) error {
 	b.processes = append(b.processes, s.hook)
 	s.urls = map[string]string{mutate: "https://" + address + "/mutate/fail",
 		validate: "https://" + address + "/validate/fail"}
-	return s.hook.awaitOK(ctx, "https://"+address+"/health/readiness")
+	return s.hook.AwaitOK(ctx, "https://"+address+"/health/readiness")
 }
 
 // runGatekeeper starts Gatekeeper's manager as its Deployment does, but with a certificate of ours,
@@ -170,7 +172,7 @@ func runGatekeeper(ctx context.Context, b *webhookBench, s *side) error {
 			return err
 		}
 	}
-	ports, err := freePorts(3)
+	ports, err := peers.FreePorts(3)
 	if err != nil {
 		return err
 	}
@@ -185,7 +187,7 @@ func runGatekeeper(ctx context.Context, b *webhookBench, s *side) error {
 		return err
 	}
 	b.processes = append(b.processes, s.hook)
-	if err := s.hook.awaitOK(ctx, "http://127.0.0.1:"+health+"/readyz"); err != nil {
+	if err := s.hook.AwaitOK(ctx, "http://127.0.0.1:"+health+"/readyz"); err != nil {
 		return err
 	}
 	url := "https://127.0.0.1:" + port + "/v1/"

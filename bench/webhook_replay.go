@@ -12,6 +12,8 @@ import (
 	"sync"
 	"sync/atomic"
 	"time"
+
+	"gatehouse.dev/test/peers"
 )
 
 // A posted is a review, and where it is posted.
@@ -23,7 +25,7 @@ type posted struct {
 // replay posts n reviews with so many clients, each one after the other, over HTTP/1.1 and
 // connections that stay, as API servers post to Services. What answers is one process, whose time
 // is in the figures. All must be allowed.
-func replay(ctx context.Context, hook *process, reviews []posted, clients, n int) (batch, error) {
+func replay(ctx context.Context, hook *peers.Process, reviews []posted, clients, n int) (batch, error) {
 	client := insecureClient(clients)
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -47,7 +49,7 @@ func replay(ctx context.Context, hook *process, reviews []posted, clients, n int
 		group.Wait()
 	}
 	post(make([]time.Duration, 2*clients)) // the connections
-	cpu, err := hook.cpu()
+	cpu, err := cpuOf(hook)
 	if err != nil {
 		return batch{}, err
 	}
@@ -55,7 +57,7 @@ func replay(ctx context.Context, hook *process, reviews []posted, clients, n int
 	begin := time.Now()
 	post(latencies)
 	took := time.Since(begin)
-	cpuThen, err := hook.cpu()
+	cpuThen, err := cpuOf(hook)
 	if err = errors.Join(err, context.Cause(ctx)); err != nil {
 		return batch{}, err
 	}

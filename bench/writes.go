@@ -16,12 +16,14 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 	"k8s.io/utils/ptr"
+
+	"gatehouse.dev/test/peers"
 )
 
 // writers are the servers that are compared: Gatehouse as it is by default, controllers and
 // decisions included, and its peer.
 var writers = []subject{
-	{"Gatehouse", func(ctx context.Context, s *instance) error { return s.runGatehouse(ctx) }},
+	{"Gatehouse", func(ctx context.Context, s *peers.Server) error { return s.RunGatehouse(ctx) }},
 	subjects[peer],
 }
 
@@ -124,7 +126,7 @@ type writes struct {
 func (w *writes) stop() {
 	for _, l := range w.loads {
 		if l != nil {
-			l[0].server.stop()
+			l[0].server.Stop()
 		}
 	}
 }
@@ -142,7 +144,7 @@ func (w *writes) prepare(ctx context.Context, i int, bin string) error {
 	if err := sleep(ctx, w.options.idle); err != nil {
 		return err
 	}
-	m, err := server.memory()
+	m, err := memoryOf(server.Processes...)
 	if err != nil {
 		return err
 	}
@@ -190,7 +192,7 @@ func (w *writes) again(ctx context.Context) error {
 			return err
 		}
 		f, l := w.all[i], w.loads[i][1]
-		m, err := l.server.memory()
+		m, err := memoryOf(l.server.Processes...)
 		if err != nil {
 			return err
 		}
@@ -213,14 +215,14 @@ func (w *writes) again(ctx context.Context) error {
 	}
 	for range w.options.starts {
 		for i, s := range writers {
-			server, err := start(ctx, s, w.loads[i][0].server.bin, w.loads[i][0].server.dir)
+			server, err := start(ctx, s, w.loads[i][0].server.Programs, w.loads[i][0].server.Dir)
 			if err != nil {
 				return err
 			}
-			server.stop()
-			progress("start with %d pods: %-23s %.2f s", pods, s.name, server.start.Seconds())
+			server.Stop()
+			progress("start with %d pods: %-23s %.2f s", pods, s.name, server.StartTime.Seconds())
 			starts := w.all[i].again
-			starts[len(starts)-1] = append(starts[len(starts)-1], server.start.Seconds())
+			starts[len(starts)-1] = append(starts[len(starts)-1], server.StartTime.Seconds())
 		}
 	}
 	return nil
@@ -229,7 +231,7 @@ func (w *writes) again(ctx context.Context) error {
 // fill starts the servers once more, makes so many pods, and does the same again.
 func (w *writes) fill(ctx context.Context, missing int) error {
 	for i, s := range writers {
-		server, err := start(ctx, s, w.loads[i][0].server.bin, w.loads[i][0].server.dir)
+		server, err := start(ctx, s, w.loads[i][0].server.Programs, w.loads[i][0].server.Dir)
 		if err != nil {
 			return err
 		}
@@ -285,7 +287,7 @@ func (l *load) profiled(ctx context.Context, o options, name string, n int) (bat
 	}
 	done := make(chan error, 1)
 	go func() {
-		admin, err := kubernetes.NewForConfig(l.server.config)
+		admin, err := kubernetes.NewForConfig(l.server.Config)
 		if err != nil {
 			done <- err
 			return

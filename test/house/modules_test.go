@@ -12,6 +12,8 @@ func TestModules(t *testing.T) {
 	for _, run := range []struct{ dir, command string }{
 		{".", "go list -m all"},
 		{".", "go mod tidy -diff"},
+		{"bench", "go mod tidy -diff"},
+		{"test/differential", "go mod tidy -diff"},
 		{"examples/own-plugin", "go mod tidy -diff"},
 		{"examples/own-plugin", "go vet ./..."},
 		{"examples/own-plugin", "go test ./..."},

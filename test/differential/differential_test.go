@@ -1,4 +1,4 @@
-package main
+package differential
 
 import (
 	"bytes"
@@ -19,8 +19,10 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/peers"
 )
 
 // differentialTimeout bounds the whole comparison, the building of the programs included.
@@ -38,11 +40,11 @@ func TestDifferential(t *testing.T) {
 	bin := os.Getenv(built)
 	if bin == "" {
 		bin = t.TempDir()
-		if err := build(ctx, bin); err != nil {
+		if err := peers.Build(ctx, bin); err != nil {
 			t.Fatal(err)
 		}
 	}
-	document, err := os.ReadFile("../docs/differences.md")
+	document, err := os.ReadFile("../../docs/differences.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -84,14 +86,28 @@ func startPair(ctx context.Context, t *testing.T, bin string, enable []string, f
 	}
 	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+auditLog)
 	ours := append([]string{"--controllers=", "--enable-admission-plugins=" + strings.Join(enable, ",")}, flags...)
-	on := measured
-	defer func() { measured = on }()
-	measured.Enable = enable
-	return pair{startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, ours...)
-	}}, bin), startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
-		return s.runPeer(ctx, flags...)
-	}}, bin)}
+	names := pluginNames(t, enable)
+	return pair{startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunGatehouse(ctx, ours...)
+	}), startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunKubeAPIServer(ctx, names, flags...)
+	})}
+}
+
+// pluginNames returns the names of the plugins that are on by default and of those in enable, in the
+// order in which they run.
+func pluginNames(t *testing.T, enable []string) []string {
+	t.Helper()
+	options := config.Options{Enable: enable}
+	selected, err := options.Select(plugins.List)
+	if err != nil {
+		t.Fatal(err)
+	}
+	var names []string
+	for _, d := range selected {
+		names = append(names, d.Name)
+	}
+	return names
 }
 
 // compare sends requests to both.
@@ -130,7 +146,19 @@ type compared struct {
 	audit  string
 }
 
-func startServer(ctx context.Context, t *testing.T, s subject, bin string) compared {
+// startServer starts a server on a new directory. The test's end stops it.
+func startServer(ctx context.Context, t *testing.T, bin string, run func(context.Context, *peers.Server) error) compared {
+	t.Helper()
+	running := startProcesses(ctx, t, bin, run)
+	client, err := rest.HTTPClientFor(running.Config)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return compared{running.Config.Host, client, filepath.Join(running.Dir, auditLog)}
+}
+
+func startProcesses(ctx context.Context, t *testing.T, bin string,
+	run func(context.Context, *peers.Server) error) *peers.Server {
 	t.Helper()
 	// Not t.TempDir: a socket's path must be short.
 	dir, err := os.MkdirTemp("", "differential-")
@@ -138,16 +166,12 @@ func startServer(ctx context.Context, t *testing.T, s subject, bin string) compa
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	running, err := start(ctx, s, bin, dir)
+	running, err := peers.Start(ctx, bin, dir, run)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(running.stop)
-	client, err := rest.HTTPClientFor(running.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return compared{running.config.Host, client, filepath.Join(dir, auditLog)}
+	t.Cleanup(running.Stop)
+	return running
 }
 
 // A request is one of the tables', by an administrator unless as says who else.
@@ -196,7 +220,7 @@ func (s compared) settled(ctx context.Context, t *testing.T, r request) string {
 			return answer
 		}
 		select {
-		case <-time.After(poll):
+		case <-time.After(peers.PollInterval):
 		case <-ctx.Done():
 			t.Errorf("%s: the answer never has %q:\n%s", r, r.until, answer)
 			return answer
@@ -268,7 +292,7 @@ func normalize(value any) any {
 				value[key] = "…"
 			case "manager":
 				if value[key] = field; field == "gatehouse" { // the server itself
-					value[key] = kubeAPIServer
+					value[key] = peers.KubeAPIServer
 				}
 			case "managedFields":
 				value[key] = normalize(field)

@@ -1,4 +1,4 @@
-package main
+package differential
 
 import (
 	"context"
@@ -17,7 +17,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
+	"k8s.io/client-go/rest"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -25,6 +25,7 @@ import (
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
+	"gatehouse.dev/test/peers"
 )
 
 // outside are plugins that run beside a kube-apiserver, and what they are asked there.
@@ -48,7 +49,7 @@ type outside struct {
 // with the plugins is shown by the other comparisons. Every plugin that can run outside has to do
 // something there.
 func compareOutside(ctx context.Context, t *testing.T, bin string) {
-	document, err := os.ReadFile("../docs/webhook-mode.md")
+	document, err := os.ReadFile("../../docs/webhook-mode.md")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -104,21 +105,17 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 		}
 		flags = append(flags, "--admission-control-config-file="+file)
 	}
-	on := measured
-	defer func() { measured = on }()
-	measured = config.Options{Only: inside}
 	decisions := filepath.Join(t.TempDir(), "decisions.log")
-	ours := startServer(ctx, t, subject{"kube-apiserver", func(ctx context.Context, s *instance) error {
-		if err := s.runPeer(ctx, o.flags...); err != nil {
+	ours := startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		if err := s.RunKubeAPIServer(ctx, inside, o.flags...); err != nil {
 			return err
 		}
-		return s.runWebhook(ctx, t, out, append(flags, "--decision-log-path="+decisions)...)
-	}}, bin)
-	measured = on
-	theirs := startServer(ctx, t, subject{"Gatehouse", func(ctx context.Context, s *instance) error {
-		return s.runGatehouse(ctx, slices.Concat(flags, o.flags, []string{"--controllers=",
+		return runWebhook(ctx, t, s, out, append(flags, "--decision-log-path="+decisions)...)
+	})
+	theirs := startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunGatehouse(ctx, slices.Concat(flags, o.flags, []string{"--controllers=",
 			"--admission-control=" + strings.Join(all, ",")})...)
-	}}, bin)
+	})
 
 	ours.settled(ctx, t, o.probe)
 	different, denied := 0, 0
@@ -178,23 +175,17 @@ func differsOutside(r request) string {
 
 // runWebhook starts `gatehouse webhook` beside the server, with no other rights than an
 // installation gives it.
-func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []plugin.Descriptor, flags ...string) error {
+func runWebhook(ctx context.Context, t *testing.T, s *peers.Server, list []plugin.Descriptor, flags ...string) error {
 	o := &manifests.Options{Name: "gatehouse", Namespace: "gatehouse-system", Image: "none", Replicas: 1, Plugins: list}
-	token, err := s.install(ctx, o)
+	token, err := install(ctx, s.Config, o)
 	if err != nil {
 		return err
 	}
-	kubeconfig := clientcmdapi.NewConfig()
-	kubeconfig.Clusters["c"] = &clientcmdapi.Cluster{Server: s.config.Host,
-		CertificateAuthorityData: s.config.CAData}
-	kubeconfig.AuthInfos["u"] = &clientcmdapi.AuthInfo{Token: token}
-	kubeconfig.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	kubeconfig.CurrentContext = "c"
-	file := filepath.Join(s.dir, "webhook.kubeconfig")
-	if err := clientcmd.WriteToFile(*kubeconfig, file); err != nil {
+	file, err := s.WriteKubeconfig("webhook.kubeconfig", &clientcmdapi.AuthInfo{Token: token})
+	if err != nil {
 		return err
 	}
-	port, err := freePort()
+	port, err := peers.FreePort()
 	if err != nil {
 		return err
 	}
@@ -202,7 +193,7 @@ func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []plugin.D
 	for _, d := range list {
 		names = append(names, d.Name)
 	}
-	p, err := s.exec(gatehouseWebhook, append(flags, "--kubeconfig="+file, "--plugins="+strings.Join(names, ","),
+	p, err := s.Exec(peers.GatehouseWebhook, append(flags, "--kubeconfig="+file, "--plugins="+strings.Join(names, ","),
 		"--bind-address=127.0.0.1", "--secure-port="+port, "--url=https://127.0.0.1:"+port,
 		"--shutdown-delay-duration=0s", "--timeout=30s")...)
 	if err != nil {
@@ -210,27 +201,27 @@ func (s *instance) runWebhook(ctx context.Context, t *testing.T, list []plugin.D
 	}
 	// What the role lacks shows in the log alone where a cache isn't filled.
 	t.Cleanup(func() {
-		if log, err := os.ReadFile(p.log); err != nil || strings.Contains(string(log), "forbidden:") {
+		if log, err := os.ReadFile(p.Log); err != nil || strings.Contains(string(log), "forbidden:") {
 			t.Errorf("the webhook lacks rights: %v\n%s", err, log)
 		} else if t.Failed() {
 			t.Logf("the webhook says\n%s", log)
 		}
 	})
-	return p.awaitOK(ctx, "https://127.0.0.1:"+port+"/readyz")
+	return p.AwaitOK(ctx, "https://127.0.0.1:"+port+"/readyz")
 }
 
 // install creates what an installation consists of, but for what runs in pods. It returns a token
 // of its service account.
-func (s *instance) install(ctx context.Context, o *manifests.Options) (token string, err error) {
+func install(ctx context.Context, config *rest.Config, o *manifests.Options) (token string, err error) {
 	objects, err := manifests.Objects(o)
 	if err != nil {
 		return "", err
 	}
-	client, err := dynamic.NewForConfig(s.config)
+	client, err := dynamic.NewForConfig(config)
 	if err != nil {
 		return "", err
 	}
-	typed, err := kubernetes.NewForConfig(s.config)
+	typed, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return "", err
 	}

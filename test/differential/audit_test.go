@@ -1,4 +1,4 @@
-package main
+package differential
 
 import (
 	"bufio"
@@ -8,6 +8,8 @@ import (
 	"strings"
 	"testing"
 	"time"
+
+	"gatehouse.dev/test/peers"
 )
 
 // auditLog is the log's name in the server's directory.
@@ -32,7 +34,7 @@ func (s compared) audited(ctx context.Context, t *testing.T, last string) map[st
 			return annotations
 		}
 		select {
-		case <-time.After(poll):
+		case <-time.After(peers.PollInterval):
 		case <-ctx.Done():
 			t.Fatalf("the audit log never has %s", last)
 		}

@@ -1,12 +1,10 @@
 //go:build linux
 
-package main
+package differential
 
 import (
 	"context"
 	"testing"
-
-	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/test/chartrun"
 )
@@ -16,11 +14,6 @@ func runChart(ctx context.Context, t *testing.T, bin string) {
 	if !chartrun.Isolated(t, built+"="+bin) {
 		return
 	}
-	var config *rest.Config
-	startServer(ctx, t, subject{kubeAPIServer, func(ctx context.Context, s *instance) error {
-		err := s.runPeer(ctx)
-		config = s.config
-		return err
-	}}, bin)
-	chartrun.Run(t, config, "../deploy/chart")
+	running := startKubeAPIServer(ctx, t, bin)
+	chartrun.Run(t, running.Config, "../../deploy/chart")
 }

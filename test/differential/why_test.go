@@ -1,4 +1,4 @@
-package main
+package differential
 
 import (
 	"bytes"
@@ -16,6 +16,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apimachinery/pkg/util/wait"
+
+	"gatehouse.dev/test/peers"
 )
 
 // ago is how long ago something was.
@@ -54,7 +56,7 @@ func askWhy(ctx context.Context, t *testing.T, bin string, p *alone) {
 	mayRead := &authorizationv1.SubjectAccessReview{Spec: authorizationv1.SubjectAccessReviewSpec{User: "jane",
 		ResourceAttributes: &authorizationv1.ResourceAttributes{Namespace: "default", Verb: "get",
 			Resource: "configmaps"}}}
-	if err := wait.PollUntilContextTimeout(ctx, poll, settleTimeout, true, func(ctx context.Context) (bool, error) {
+	if err := wait.PollUntilContextTimeout(ctx, peers.PollInterval, settleTimeout, true, func(ctx context.Context) (bool, error) {
 		review, err := p.client.AuthorizationV1().SubjectAccessReviews().Create(ctx, mayRead, metav1.CreateOptions{})
 		return err == nil && review.Status.Allowed, err
 	}); err != nil {
@@ -70,7 +72,7 @@ func askWhy(ctx context.Context, t *testing.T, bin string, p *alone) {
 			"--last-refused": {"", nothing},
 		} {
 			var stdout, stderr bytes.Buffer
-			command := exec.CommandContext(ctx, filepath.Join(bin, gatehouse),
+			command := exec.CommandContext(ctx, filepath.Join(bin, peers.Gatehouse),
 				append([]string{"why", "--kubeconfig=" + p.kubeconfig, about}, as...)...)
 			command.Stdout, command.Stderr = &stdout, &stderr
 			var failed *exec.ExitError

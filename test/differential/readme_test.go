@@ -1,8 +1,7 @@
-package main
+package differential
 
 import (
 	"context"
-	"os"
 	"os/exec"
 	"path/filepath"
 	"testing"
@@ -10,10 +9,9 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
-	"k8s.io/client-go/tools/clientcmd"
-	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gatehouse.dev/test/docs"
+	"gatehouse.dev/test/peers"
 )
 
 // readReadme does what the README shows for a cluster of somebody else's, with one.
@@ -23,7 +21,7 @@ func readReadme(ctx context.Context, t *testing.T, bin string, p *alone) {
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	clone, err := filepath.Abs("..")
+	clone, err := filepath.Abs("../..")
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -33,7 +31,7 @@ func readReadme(ctx context.Context, t *testing.T, bin string, p *alone) {
 	if out, err := build.CombinedOutput(); err != nil {
 		t.Fatalf("building kubectl: %v\n%s", err, out)
 	}
-	(&docs.Reader{T: t, Dir: clone, Bin: bin, Kubeconfig: p.kubeconfig, Home: p.dir}).Read("../README.md", "cluster")
+	(&docs.Reader{T: t, Dir: clone, Bin: bin, Kubeconfig: p.kubeconfig, Home: p.dir}).Read("../../README.md", "cluster")
 }
 
 // alone is a kube-apiserver of somebody else's.
@@ -44,31 +42,23 @@ type alone struct {
 
 func startAlone(ctx context.Context, t *testing.T, bin string) *alone {
 	t.Helper()
-	// Not t.TempDir: a socket's path must be short.
-	dir, err := os.MkdirTemp("", "alone-")
+	running := startKubeAPIServer(ctx, t, bin)
+	client, err := kubernetes.NewForConfig(running.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	running, err := start(ctx, subjects[peer], bin, dir)
+	kubeconfig, err := running.Kubeconfig()
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(running.stop)
-	client, err := kubernetes.NewForConfig(running.config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	config := clientcmdapi.NewConfig()
-	config.Clusters["c"] = &clientcmdapi.Cluster{Server: running.config.Host,
-		CertificateAuthorityData: running.config.CAData}
-	config.AuthInfos["u"] = &clientcmdapi.AuthInfo{ClientCertificateData: running.config.CertData,
-		ClientKeyData: running.config.KeyData}
-	config.Contexts["c"] = &clientcmdapi.Context{Cluster: "c", AuthInfo: "u"}
-	config.CurrentContext = "c"
-	file := filepath.Join(dir, "kubeconfig")
-	if err := clientcmd.WriteToFile(*config, file); err != nil {
-		t.Fatal(err)
-	}
-	return &alone{dir, file, client}
+	return &alone{running.Dir, kubeconfig, client}
+}
+
+// startKubeAPIServer starts a kube-apiserver with the plugins that are on by default.
+func startKubeAPIServer(ctx context.Context, t *testing.T, bin string) *peers.Server {
+	t.Helper()
+	names := pluginNames(t, nil)
+	return startProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunKubeAPIServer(ctx, names)
+	})
 }

@@ -1,4 +1,4 @@
-package main
+package differential
 
 import (
 	"context"
@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/test/peers"
 )
 
 // callersConfiguration has an API server show certificates to webhooks, as docs/webhook-mode.md
@@ -41,7 +42,8 @@ func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	ports, err := freePorts(3)
+	names := pluginNames(t, nil)
+	ports, err := peers.FreePorts(3)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -58,29 +60,29 @@ func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 		os.WriteFile(configuration, fmt.Appendf(nil, callersConfiguration, file), 0o600)); err != nil {
 		t.Fatal(err)
 	}
-	server := startServer(ctx, t, subject{kubeAPIServer, func(ctx context.Context, s *instance) error {
-		if err := s.runPeer(ctx, "--admission-control-config-file="+configuration); err != nil {
+	server := startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		if err := s.RunKubeAPIServer(ctx, names, "--admission-control-config-file="+configuration); err != nil {
 			return err
 		}
-		admin, err := s.kubeconfig()
+		admin, err := s.Kubeconfig()
 		if err != nil {
 			return err
 		}
 		for i, plugin := range []string{"DenyServiceExternalIPs", "DefaultIngressClass", "DefaultStorageClass"} {
 			address := "https://127.0.0.1:" + ports[i]
-			p, err := s.exec(gatehouseWebhook, "--name=caller-"+ports[i], "--plugins="+plugin, "--kubeconfig="+admin,
+			p, err := s.Exec(peers.GatehouseWebhook, "--name=caller-"+ports[i], "--plugins="+plugin, "--kubeconfig="+admin,
 				"--url="+address, "--bind-address=127.0.0.1", "--secure-port="+ports[i],
 				"--client-ca-file="+filepath.Join(ours, "ca.crt"), "--shutdown-delay-duration=0s",
 				"--skip-reachability-check") // two of them are to be unreachable
 			if err != nil {
 				return err
 			}
-			if err := p.awaitOK(ctx, address+"/readyz"); err != nil {
+			if err := p.AwaitOK(ctx, address+"/readyz"); err != nil {
 				return err
 			}
 		}
 		return nil
-	}}, bin)
+	})
 
 	const service, ingress, claim = "/api/v1/namespaces/default/services",
 		"/apis/networking.k8s.io/v1/namespaces/default/ingresses", "/api/v1/namespaces/default/persistentvolumeclaims"

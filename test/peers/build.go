@@ -1,0 +1,76 @@
+// Package peers builds Gatehouse, kube-apiserver and etcd, and starts them as processes of their own,
+// so that tests and benchmarks can send all of them the same requests.
+//
+// kube-apiserver and etcd have dependencies that the main module doesn't have. Build therefore runs
+// in a module whose go.mod names the programs as tools: bench or test/differential.
+package peers
+
+import (
+	"context"
+	"fmt"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"slices"
+	"strings"
+)
+
+// The names of the programs, which are also their files' names.
+const (
+	Gatehouse        = "gatehouse"
+	GatehouseWebhook = "gatehouse-webhook"
+	KubeAPIServer    = "kube-apiserver"
+	Etcd             = "etcd"
+)
+
+// Packages has the package of each program.
+var Packages = map[string]string{
+	Gatehouse:        "gatehouse.dev/cmd/gatehouse",
+	GatehouseWebhook: "gatehouse.dev/cmd/gatehouse-webhook",
+	KubeAPIServer:    "k8s.io/kubernetes/cmd/kube-apiserver",
+	Etcd:             "go.etcd.io/etcd/server/v3",
+}
+
+// Build builds all programs into dir.
+func Build(ctx context.Context, dir string) error {
+	for program, pkg := range Packages {
+		args := []string{"build", "-o", filepath.Join(dir, program)}
+		if program == KubeAPIServer {
+			flags, err := versionFlags(ctx)
+			if err != nil {
+				return err
+			}
+			args = append(args, "-ldflags="+flags)
+		}
+		cmd := exec.CommandContext(ctx, "go", append(args, pkg)...)
+		cmd.Stderr = os.Stderr
+		if err := cmd.Run(); err != nil {
+			return fmt.Errorf("building %s, in a module that should name it as a tool: %w", pkg, err)
+		}
+	}
+	return nil
+}
+
+// versionFlags returns the linker's flags that give kube-apiserver its version, as Kubernetes' own
+// build does. Without them it warns of APIs that are deprecated only later, and hides no metric.
+func versionFlags(ctx context.Context) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
+	if err != nil {
+		return "", fmt.Errorf("reading the version of k8s.io/kubernetes: %w", err)
+	}
+	version := strings.TrimSpace(string(out))
+	major, minor, ok := strings.Cut(strings.TrimPrefix(version, "v"), ".")
+	minor, _, _ = strings.Cut(minor, ".")
+	if !ok {
+		return "", fmt.Errorf("k8s.io/kubernetes has the version %q, want one like v1.36.3", version)
+	}
+	var flags []string
+	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {
+		for name, value := range map[string]string{"gitVersion": version, "gitMajor": major, "gitMinor": minor,
+			"gitTreeState": "clean"} {
+			flags = append(flags, fmt.Sprintf("-X %s.%s=%s", pkg, name, value))
+		}
+	}
+	slices.Sort(flags) // the same flags, so that the go command finds its last build
+	return strings.Join(flags, " "), nil
+}
