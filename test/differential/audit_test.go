@@ -12,24 +12,25 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// auditLog is the log's name in the server's directory.
-const auditLog = "audit.log"
+// auditLogFile is the audit log's name in the server's directory.
+const auditLogFile = "audit.log"
 
-// auditPolicy has the log tell the patches of webhooks, too.
+// auditPolicy logs the patches of webhooks, too.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 omitStages: [RequestReceived]
 rules: [{level: Request}]
 `
 
-// audited is what the audit log says of the annotations of each request, by the id that it was sent
-// with; of one that was sent several times, of the last. The log has the request whose id is last.
-func (s compared) audited(ctx context.Context, t *testing.T, last string) map[string]string {
+// awaitAuditAnnotations waits until the audit log has the request with the id last. It returns the
+// log's annotations by the requests' ids. If an id was sent several times, its annotations are the
+// last ones.
+func (s testServer) awaitAuditAnnotations(ctx context.Context, t *testing.T, last string) map[string]string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for {
-		annotations := readAudit(t, s.audit)
+		annotations := readAudit(t, s.auditLog)
 		if _, ok := annotations[last]; ok {
 			return annotations
 		}

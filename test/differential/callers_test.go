@@ -15,8 +15,8 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// callersConfiguration has an API server show certificates to webhooks, as docs/webhook-mode.md
-// says.
+// callersConfiguration makes an API server present client certificates to webhooks, as
+// docs/webhook-mode.md says.
 const callersConfiguration = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:
@@ -29,8 +29,9 @@ plugins:
   configuration: *webhooks
 `
 
-// authenticateCallers has a kube-apiserver show certificates to three installations with
-// --client-ca-file: a good one, one of another authority, and none. Only the first one answers.
+// authenticateCallers starts a kube-apiserver that presents client certificates to three
+// installations with --client-ca-file: a good one, one of another authority, and none. Only the
+// first installation accepts it.
 func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 	dir := t.TempDir()
 	ours, anothers := filepath.Join(dir, "ours"), filepath.Join(dir, "anothers")
@@ -96,7 +97,7 @@ spec: {defaultBackend: {service: {name: a, port: {number: 80}}}}}`},
 kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: a}, spec: {accessModes: [ReadWriteOnce],
 resources: {requests: {storage: 1Gi}}}}`},
 	} {
-		r.verb, r.path = "POST", r.path+dry
-		server.settled(ctx, t, r)
+		r.verb, r.path = "POST", r.path+dryRun
+		server.awaitAnswer(ctx, t, r)
 	}
 }

@@ -9,9 +9,9 @@ import (
 	"gatehouse.dev/test/chartrun"
 )
 
-// runChart installs the chart in deploy/chart on a kube-apiserver, and runs it as it says.
+// runChart installs the chart in deploy/chart on a kube-apiserver, and runs what it consists of.
 func runChart(ctx context.Context, t *testing.T, bin string) {
-	if !chartrun.Isolated(t, built+"="+bin) {
+	if !chartrun.Isolated(t, programsVariable+"="+bin) {
 		return
 	}
 	running := startKubeAPIServer(ctx, t, bin)

@@ -23,7 +23,7 @@ import (
 	"gatehouse.dev/test/backends"
 )
 
-// configuration is what the plugins that need some are given.
+// configuration is of the plugins that do something only with one.
 const configuration = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:
@@ -75,8 +75,9 @@ plugins:
       matchScopes: [{scopeName: PriorityClass, operator: In, values: [high]}]
 `
 
-// configured is the configuration, with a backend for images that lives as long as the test.
-func configured(t *testing.T) string {
+// startConfiguration returns the configuration, and starts the backend for images that it names.
+// The backend lives as long as the test.
+func startConfiguration(t *testing.T) string {
 	t.Helper()
 	images := backends.StartImages(t, http.HandlerFunc(judgeImages))
 	// kube-apiserver reads no kubeconfig without a context.
@@ -92,32 +93,31 @@ func configured(t *testing.T) string {
 	return strings.NewReplacer("KUBECONFIG", images.Kubeconfig, "DEFAULT", "false").Replace(configuration)
 }
 
-// withConfiguration are the plugins off by default that it is for.
-var withConfiguration = []string{"EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector",
+// configuredPlugins are the plugins of the configuration that are off by default.
+var configuredPlugins = []string{"EventRateLimit", "ImagePolicyWebhook", "PodNodeSelector",
 	"PodTolerationRestriction", "ExtendedResourceToleration"}
 
-// compareConfigured is about webhooks, and about plugins that do something only with a
-// configuration.
+// compareConfigured compares webhooks, and plugins that do something only with a configuration.
 func compareConfigured(ctx context.Context, t *testing.T, bin, documented string) {
 	file := filepath.Join(t.TempDir(), "admission.yaml")
-	if err := os.WriteFile(file, []byte(configured(t)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(startConfiguration(t)), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	enable := append([]string{"NamespaceAutoProvision"}, withConfiguration...)
+	enable := append([]string{"NamespaceAutoProvision"}, configuredPlugins...)
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
 		config.Admission.Enable, config.Admission.ConfigFile = enable, file
-		compareReview(ctx, t, startPair(ctx, t, bin, enable, "--admission-control-config-file="+file), config, cluster,
-			ofConfigured(), nil)
+		compareReview(ctx, t, startPair(ctx, t, bin, enable, "--admission-control-config-file="+file), config, clusterRequests,
+			configuredRequests(), nil)
 	})
 	servers := startPair(ctx, t, bin, enable, "--admission-control-config-file="+file)
-	hooks := slices.Concat(ofAnswers(), ofWebhooks(), ofTargets())
-	servers.compare(ctx, t, documented, slices.Concat(cluster, ofConfigured(), invalidHooks(),
-		all(hooks, serving(t, hooks))))
+	hooks := slices.Concat(answerHooks(), callHooks(), targetHooks())
+	servers.compare(ctx, t, documented, slices.Concat(clusterRequests, configuredRequests(), invalidHooks(),
+		hookRequests(hooks, startBackend(t, hooks))))
 	compareEvents(ctx, t, servers)
 }
 
-// judgeImages refuses bad images, and answers with an error about broken ones.
+// judgeImages refuses bad images, and fails for broken ones.
 func judgeImages(w http.ResponseWriter, r *http.Request) {
 	body, err := io.ReadAll(r.Body)
 	if err != nil || bytes.Contains(body, []byte(`"broken"`)) {
@@ -141,24 +141,24 @@ func judgeImages(w http.ResponseWriter, r *http.Request) {
 	}).ServeHTTP(w, r)
 }
 
-// compareEvents writes more events than the limits allow. What is refused once is allowed a second
-// later, so that all of a round must be written within one.
+// compareEvents writes more events than the limits allow. A refused event is allowed a second
+// later, so all of a round must be written within one second.
 func compareEvents(ctx context.Context, t *testing.T, servers pair) {
 	t.Helper()
 	for round := 0; ; round++ {
 		for _, namespace := range []string{"object", "user", "namespace"} {
 			space := create(namespaces, fmt.Sprintf("{kind: Namespace, apiVersion: v1, metadata: {name: %s-%d}}",
 				namespace, round))
-			for _, server := range []compared{servers.ours, servers.theirs} {
-				server.answer(ctx, t, space)
+			for _, server := range []testServer{servers.ours, servers.theirs} {
+				server.send(ctx, t, space)
 			}
 		}
 		var answers []string
 		var slowest time.Duration
-		for _, server := range []compared{servers.ours, servers.theirs} {
+		for _, server := range []testServer{servers.ours, servers.theirs} {
 			begin, answer := time.Now(), ""
 			for i, event := range limitedEvents {
-				answer += server.answer(ctx, t, event.of(round, i)) + "\n"
+				answer += server.send(ctx, t, event.request(round, i)) + "\n"
 			}
 			answers, slowest = append(answers, answer), max(slowest, time.Since(begin))
 		}
@@ -176,13 +176,13 @@ func compareEvents(ctx context.Context, t *testing.T, servers pair) {
 	}
 }
 
-// limitReached is what is compared of answers about events: the status, and the limit.
+// limitReached matches the part of an answer that is compared: the status, and the limit.
 var limitReached = regexp.MustCompile(`(?m)^\d+ \[\]|Too many requests: limit reached on type \w+`)
 
 // A limitedEvent is an event of a user, in a namespace, about an object.
 type limitedEvent struct{ user, namespace, object string }
 
-// limitedEvents are more than one limit allows, of each but the server's.
+// limitedEvents exceed each limit except the server's.
 var limitedEvents = []limitedEvent{
 	{"a", "object", "p"}, {"a", "object", "p"}, {"a", "object", "p"},
 	{"b", "user", "p"}, {"b", "user", "q"}, {"b", "user", "r"}, {"b", "user", "s"}, {"b", "user", "t"},
@@ -190,9 +190,9 @@ var limitedEvents = []limitedEvent{
 	{"d", "namespace", "q"}, {"d", "namespace", "r"}, {"e", "namespace", "s"}, {"e", "namespace", "t"},
 }
 
-func (e limitedEvent) of(round, i int) request {
+func (e limitedEvent) request(round, i int) request {
 	namespace := fmt.Sprint(e.namespace, "-", round)
 	return create("/api/v1/namespaces/"+namespace+"/events", fmt.Sprintf(`{kind: Event, apiVersion: v1,
 metadata: {name: e%d}, source: {component: c}, involvedObject: {kind: Pod, namespace: %s, name: %s}}`, i, namespace,
-		e.object)).by(fmt.Sprint(e.user, round, " system:masters"))
+		e.object)).asUser(fmt.Sprint(e.user, round, " system:masters"))
 }

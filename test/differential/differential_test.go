@@ -25,19 +25,20 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// differentialTimeout bounds the whole comparison, the building of the programs included.
+// differentialTimeout bounds the whole comparison, with the build of the programs.
 const differentialTimeout = 15 * time.Minute
 
-// built is in the environment: a directory with programs that were built already.
-const built = "DIFFERENTIAL_BIN"
+// programsVariable is an environment variable with a directory that has the programs. If it is
+// empty, the test builds them.
+const programsVariable = "DIFFERENTIAL_BIN"
 
-// TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other:
-// status, message, causes, object and what the audit log says of admission must be alike, but for
-// what docs/differences.md names.
+// TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other.
+// Status, message, causes, object and the audit log's annotations must be equal, except for the
+// differences in docs/differences.md.
 func TestDifferential(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
 	defer cancel()
-	bin := os.Getenv(built)
+	bin := os.Getenv(programsVariable)
 	if bin == "" {
 		bin = t.TempDir()
 		if err := peers.Build(ctx, bin); err != nil {
@@ -50,41 +51,41 @@ func TestDifferential(t *testing.T) {
 	}
 	documented := strings.Join(strings.Fields(string(document)), " ")
 	t.Run("Flags", func(t *testing.T) {
-		startPair(ctx, t, bin, optional, gates...).compare(ctx, t, documented, append(requests(), ofGates(t)...))
+		startPair(ctx, t, bin, optionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))
 	})
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
-		config.Admission.Enable = optional
-		compareReview(ctx, t, startPair(ctx, t, bin, optional), config, cluster, requests()[len(cluster):],
-			ofCharts(ctx, t, bin))
+		config.Admission.Enable = optionalPlugins
+		compareReview(ctx, t, startPair(ctx, t, bin, optionalPlugins), config, clusterRequests, requests()[len(clusterRequests):],
+			chartObjects(ctx, t, bin))
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Alone", func(t *testing.T) {
-		p := startAlone(ctx, t, bin)
+		p := startPlainServer(ctx, t, bin)
 		t.Run("Why", func(t *testing.T) { askWhy(ctx, t, bin, p) })
 		t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin, p) })
 	})
 }
 
-// optional are plugins that are off by default, and need no configuration.
-var optional = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
+// optionalPlugins are off by default, and need no configuration.
+var optionalPlugins = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
 	"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
 	"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}
 
-// A pair are the two servers, with the same plugins and flags.
-type pair struct{ ours, theirs compared }
+// A pair is the two servers, with the same plugins and flags.
+type pair struct{ ours, theirs testServer }
 
-// startPair starts them, with plugins besides those that are on by default.
+// startPair starts both servers with the plugins that are on by default and those in enable.
 func startPair(ctx context.Context, t *testing.T, bin string, enable []string, flags ...string) pair {
 	t.Helper()
 	policy := filepath.Join(t.TempDir(), "audit.yaml")
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+auditLog)
+	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+auditLogFile)
 	ours := append([]string{"--controllers=", "--enable-admission-plugins=" + strings.Join(enable, ",")}, flags...)
 	names := pluginNames(t, enable)
 	return pair{startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
@@ -110,7 +111,8 @@ func pluginNames(t *testing.T, enable []string) []string {
 	return names
 }
 
-// compare sends requests to both.
+// compare sends the requests to both servers. It fails for each unexpected difference in the answers
+// and in the audit log, and for each expected one that is missing or that documented doesn't have.
 func (p pair) compare(ctx context.Context, t *testing.T, documented string, requests []request) {
 	t.Helper()
 	different := 0
@@ -127,34 +129,36 @@ func (p pair) compare(ctx context.Context, t *testing.T, documented string, requ
 	}
 	for i, r := range requests {
 		r.id = fmt.Sprint("request-", i)
-		check(fmt.Sprintf("request %d, %s", i, r), r.differs, p.ours.settled(ctx, t, r), p.theirs.settled(ctx, t, r))
+		check(fmt.Sprintf("request %d, %s", i, r), r.difference, p.ours.awaitAnswer(ctx, t, r),
+			p.theirs.awaitAnswer(ctx, t, r))
 	}
 	last := fmt.Sprint("request-", len(requests)-1)
-	got, want := p.ours.audited(ctx, t, last), p.theirs.audited(ctx, t, last)
+	got, want := p.ours.awaitAuditAnnotations(ctx, t, last), p.theirs.awaitAuditAnnotations(ctx, t, last)
 	for i, r := range requests {
-		if id := fmt.Sprint("request-", i); r.differs == "" {
-			check(fmt.Sprintf("the audit log of request %d, %s", i, r), r.audits, got[id], want[id])
+		if id := fmt.Sprint("request-", i); r.difference == "" {
+			check(fmt.Sprintf("the audit log of request %d, %s", i, r), r.auditDifference, got[id], want[id])
 		}
 	}
 	t.Logf("%d requests, %d answered differently for no reason that is documented", len(requests), different)
 }
 
-// compared is one of the two servers.
-type compared struct {
-	url    string
-	client *http.Client
-	audit  string
+// A testServer is one of the two servers.
+type testServer struct {
+	url      string
+	client   *http.Client
+	auditLog string
 }
 
 // startServer starts a server on a new directory. The test's end stops it.
-func startServer(ctx context.Context, t *testing.T, bin string, run func(context.Context, *peers.Server) error) compared {
+func startServer(ctx context.Context, t *testing.T, bin string,
+	run func(context.Context, *peers.Server) error) testServer {
 	t.Helper()
 	running := startProcesses(ctx, t, bin, run)
 	client, err := rest.HTTPClientFor(running.Config)
 	if err != nil {
 		t.Fatal(err)
 	}
-	return compared{running.Config.Host, client, filepath.Join(running.Dir, auditLog)}
+	return testServer{running.Config.Host, client, filepath.Join(running.Dir, auditLogFile)}
 }
 
 func startProcesses(ctx context.Context, t *testing.T, bin string,
@@ -174,22 +178,22 @@ func startProcesses(ctx context.Context, t *testing.T, bin string,
 	return running
 }
 
-// A request is one of the tables', by an administrator unless as says who else.
+// A request is a row of the tables.
 type request struct {
 	verb, path string
-	// kind is that of the body: json, or the type of a patch.
+	// kind is the type of the body: empty for JSON, or the type of a patch.
 	kind string
 	body string
 	as   string
-	// until, where a cache has to show something first, is what the answer has then: the request,
-	// a dry run, is sent until it does.
+	// until is a text in the answer, if the server's caches have to see something first. The
+	// request is a dry run then, and is sent until the answer has the text.
 	until string
-	// id is what the audit log calls the request.
+	// id is the request's name in the audit log.
 	id string
-	// differs is what docs/differences.md says of it, where the answers are not alike.
-	differs string
-	// audits is the same of the audit log, where the answers are alike.
-	audits string
+	// difference is the words of docs/differences.md for this request, if the answers differ.
+	difference string
+	// auditDifference is the same for the audit log, if the answers are equal.
+	auditDifference string
 }
 
 func (r request) String() string {
@@ -197,7 +201,7 @@ func (r request) String() string {
 		r.body))
 }
 
-// contentTypes are those of bodies.
+// contentTypes has the content type of each kind of body.
 var contentTypes = map[string]string{
 	"":          "application/json",
 	"merge":     "application/merge-patch+json",
@@ -209,13 +213,13 @@ var contentTypes = map[string]string{
 // settleTimeout is far more than caches need.
 const settleTimeout = 20 * time.Second
 
-// settled is the answer, once the server's caches show what it needs.
-func (s compared) settled(ctx context.Context, t *testing.T, r request) string {
+// awaitAnswer returns the answer when the server's caches show what it needs: when it has r.until.
+func (s testServer) awaitAnswer(ctx context.Context, t *testing.T, r request) string {
 	t.Helper()
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for {
-		answer := s.answer(t.Context(), t, r)
+		answer := s.send(t.Context(), t, r)
 		if strings.Contains(answer, r.until) {
 			return answer
 		}
@@ -228,8 +232,8 @@ func (s compared) settled(ctx context.Context, t *testing.T, r request) string {
 	}
 }
 
-// answer is what the server says, with all that differs from run to run replaced.
-func (s compared) answer(ctx context.Context, t *testing.T, r request) string {
+// send returns the answer, with everything that differs from run to run replaced.
+func (s testServer) send(ctx context.Context, t *testing.T, r request) string {
 	t.Helper()
 	body, err := yaml.YAMLToJSON([]byte(r.body))
 	if err != nil {
@@ -271,16 +275,16 @@ func (s compared) answer(ctx context.Context, t *testing.T, r request) string {
 	return fmt.Sprint(response.StatusCode, " ", response.Header.Values("Warning"), "\n", string(normalized))
 }
 
-// What differs from run to run, in any field.
+// Patterns of what differs from run to run, in any field.
 var (
-	times     = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	uids      = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	volumes   = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
-	generated = regexp.MustCompile(`generated-[a-z0-9]{5}`)
-	addresses = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
-	hashes    = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
-	schemes   = regexp.MustCompile(` in scheme \\*"[^"]*"`)
-	revisions = regexp.MustCompile(`resourceVersion\\*":\\*"\d+`)
+	timePattern      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
+	uidPattern       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
+	volumePattern    = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
+	generatedPattern = regexp.MustCompile(`generated-[a-z0-9]{5}`)
+	addressPattern   = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
+	hashPattern      = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
+	schemePattern    = regexp.MustCompile(` in scheme \\*"[^"]*"`)
+	revisionPattern  = regexp.MustCompile(`resourceVersion\\*":\\*"\d+`)
 )
 
 func normalize(value any) any {
@@ -313,9 +317,10 @@ func normalize(value any) any {
 			value[i] = normalize(value[i])
 		}
 	case string:
-		for name, pattern := range map[string]*regexp.Regexp{"time": times, "uid": uids, "kube-api-access-…": volumes,
-			"generated-…": generated, "address": addresses, "revision": revisions,
-			"": schemes, "hash": hashes} {
+		for name, pattern := range map[string]*regexp.Regexp{"time": timePattern, "uid": uidPattern,
+			"kube-api-access-…": volumePattern,
+			"generated-…":       generatedPattern, "address": addressPattern, "revision": revisionPattern,
+			"": schemePattern, "hash": hashPattern} {
 			value = pattern.ReplaceAllString(value, name)
 		}
 		return value

@@ -7,16 +7,15 @@ import (
 	"gatehouse.dev/apiserver/pki"
 )
 
-// gates are flags with which the plugins act that are behind feature gates, and their kinds are
-// there.
-var gates = []string{
+// gateFlags enable the feature gates of some plugins, and the kinds that these act on.
+var gateFlags = []string{
 	"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true,ClusterTrustBundle=true",
 	"--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true",
 }
 
-// ofGates are about plugins that are behind feature gates, and some that are about what is there
-// already: a volume's claim, a pod's node, an object's owner.
-func ofGates(t *testing.T) []request {
+// gateRequests returns requests about plugins behind feature gates, and some whose answers depend
+// on other objects: a volume's claim, a pod's node, an object's owner.
+func gateRequests(t *testing.T) []request {
 	t.Helper()
 	const (
 		space      = "/api/v1/namespaces/gated"
@@ -54,7 +53,7 @@ spec: {schedulingGroup: {podGroupName: ` + group + "}, containers: [{name: c, im
 {apiVersion: v1, kind: ConfigMap, name: o, uid: u` + more + "}]}}"
 	}
 	until := func(r request, text string) request {
-		r.path += dry
+		r.path += dryRun
 		r.until = text
 		return r
 	}
@@ -73,24 +72,24 @@ subjects: [{kind: Group, name: keepers, apiGroup: rbac.authorization.k8s.io}]}`)
 spec: {podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}}`),
 		create(scheduling+"podgroups", group("g", of("w", "a"))),
 		create(scheduling+"podgroups", group("h", of("w", "b"))),
-		create(scheduling+"podgroups"+dry, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: none")),
-		create(scheduling+"podgroups"+dry, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: high")),
+		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: none")),
+		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: high")),
 		create(scheduling+"podgroups", group("gang", "schedulingPolicy: {gang: {minCount: 2}}")),
 		create(jobs, job("gang", "gang")), create(jobs, job("free", "g")),
 		until(patch("merge", jobs+"/gang", "spec: {parallelism: 3}"), "cannot change parallelism"),
 		patch("merge", jobs+"/gang", "spec: {suspend: true}"), patch("merge", jobs+"/free", "spec: {parallelism: 3}"),
-		remove(scheduling+"podgroups/g", ""), get(scheduling + "podgroups/g"),
+		deleteRequest(scheduling+"podgroups/g", ""), get(scheduling + "podgroups/g"),
 
-		until(create(bundles, bundle("example.com:s:b", signed)).by(by), "not permitted to attest"),
-		create(bundles, bundle("anybodys", "")).by(by), create(bundles, bundle("example.com:s:b", signed)),
-		patch("merge", bundles+"/example.com:s:b", "metadata: {labels: {l: '1'}}").by(by),
-		patch("merge", bundles+"/example.com:s:b", "metadata: {finalizers: [example.com/f]}").by(by),
+		until(create(bundles, bundle("example.com:s:b", signed)).asUser(by), "not permitted to attest"),
+		create(bundles, bundle("anybodys", "")).asUser(by), create(bundles, bundle("example.com:s:b", signed)),
+		patch("merge", bundles+"/example.com:s:b", "metadata: {labels: {l: '1'}}").asUser(by),
+		patch("merge", bundles+"/example.com:s:b", "metadata: {finalizers: [example.com/f]}").asUser(by),
 
-		until(create(space+"/configmaps", owned("c", ", blockOwnerDeletion: true")).by(by),
-			"cannot set blockOwnerDeletion").unlike(right),
-		create(space+"/configmaps", owned("c", "")).by(by), create(space+"/configmaps", owned("b", "")),
-		patch("merge", space+"/configmaps/b", "metadata: {ownerReferences: null}").by(by).unlike(right),
-		patch("merge", space+"/configmaps/b", "metadata: {labels: {l: '1'}}").by(by),
+		until(create(space+"/configmaps", owned("c", ", blockOwnerDeletion: true")).asUser(by),
+			"cannot set blockOwnerDeletion").withDifference(right),
+		create(space+"/configmaps", owned("c", "")).asUser(by), create(space+"/configmaps", owned("b", "")),
+		patch("merge", space+"/configmaps/b", "metadata: {ownerReferences: null}").asUser(by).withDifference(right),
+		patch("merge", space+"/configmaps/b", "metadata: {labels: {l: '1'}}").asUser(by),
 
 		create("/api/v1/nodes", `{kind: Node, apiVersion: v1, metadata: {name: small,
 labels: {kubernetes.io/os: linux, topology.kubernetes.io/region: r}}, status: {allocatable: {cpu: '2', memory: 1Gi}}}`),

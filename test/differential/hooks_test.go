@@ -9,32 +9,32 @@ import (
 	"gatehouse.dev/internal/webhooktest"
 )
 
-func sorted[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
+func sortedKeys[V any](m map[string]V) []string { return slices.Sorted(maps.Keys(m)) }
 
 const (
-	podRule    = `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [%s]}]`
-	autoscaler = "/apis/autoscaling/%s/namespaces/d/horizontalpodautoscalers"
-	allowed    = "{allowed: true}"
-	refused    = "{allowed: false, status: {message: refused}}"
+	podRule        = `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [%s]}]`
+	autoscaler     = "/apis/autoscaling/%s/namespaces/d/horizontalpodautoscalers"
+	allowResponse  = "{allowed: true}"
+	refuseResponse = "{allowed: false, status: {message: refused}}"
 
-	// What docs/differences.md says.
-	named     = "name the webhook in every error"
-	unchanged = "a patch that changes nothing counts as no change"
+	// Words of docs/differences.md.
+	namesWebhook      = "name the webhook in every error"
+	ignoresEmptyPatch = "a patch that changes nothing counts as no change"
 )
 
-// ofAnswers are hooks that differ in what the backend answers, most of it to a single request.
-func ofAnswers() []hook {
+// answerHooks returns hooks that differ in the backend's answer, most with a single request.
+func answerHooks() []hook {
 	hooks := []hook{}
 	once := func(name, fields, differs string, answer http.Handler) {
 		for _, kind := range []string{"mutating", "validating"} {
 			name := kind + "-" + name
 			hooks = append(hooks, hook{kind, name, []webhook{{fields, answer}},
-				[]request{create(configMaps+dry, hooked(name, "")).unlike(differs)}})
+				[]request{create(configMaps+dryRun, hookedConfigMap(name, "")).withDifference(differs)}})
 		}
 	}
 	responses := map[string]string{
 		"denied":          "{allowed: false}",
-		"denied-message":  refused,
+		"denied-message":  refuseResponse,
 		"denied-reason":   "{allowed: false, status: {reason: NotFound}}",
 		"denied-code":     "{allowed: false, status: {code: 418, message: short and stout}}",
 		"denied-success":  "{allowed: false, status: {code: 200, status: Success, message: well done}}",
@@ -62,7 +62,7 @@ details: {name: n, kind: k, retryAfterSeconds: 3, causes: [{reason: FieldValueIn
 		"no-answer-at-all": "{}",
 		"unknown-fields":   "{allowed: true, mood: good}",
 	}
-	for _, name := range sorted(responses) {
+	for _, name := range sortedKeys(responses) {
 		once(name, "", "", respond(responses[name]))
 	}
 	unlike := map[string]string{"html-Fail": "answers must be JSON", "redirect-Fail": "redirects aren't followed"}
@@ -82,7 +82,7 @@ details: {name: n, kind: k, retryAfterSeconds: 3, causes: [{reason: FieldValueIn
 		"hang":   webhooktest.Hang(),
 		"status": webhooktest.Status(200, "application/json", `{"kind":"Status","apiVersion":"v1"}`),
 	}
-	for _, name := range sorted(answers) {
+	for _, name := range sortedKeys(answers) {
 		for _, policy := range []string{"Fail", "Ignore"} {
 			once("answer-"+name+"-"+strings.ToLower(policy), "timeoutSeconds: 1, failurePolicy: "+policy,
 				unlike[name+"-"+policy], answers[name])
@@ -94,90 +94,92 @@ details: {name: n, kind: k, retryAfterSeconds: 3, causes: [{reason: FieldValueIn
 		"service":   "{service: {name: none, namespace: d}}",
 		"port":      "{service: {name: s, namespace: d, port: 8443, path: /p}}",
 	}
-	for _, name := range sorted(configs) {
+	for _, name := range sortedKeys(configs) {
 		once("called-"+name+"-fail", "clientConfig: "+configs[name], "", nil)
 		once("called-"+name+"-ignore", "failurePolicy: Ignore, clientConfig: "+configs[name], "", nil)
 	}
 	return hooks
 }
 
-// ofWebhooks are hooks that differ in what they are called for, and what that does to the object.
-func ofWebhooks() []hook {
+// callHooks returns hooks that differ in the requests that they are called for, and in their
+// changes to the object.
+func callHooks() []hook {
 	const patched = `[{op: add, path: /metadata/annotations, value: {seen: "1"}}]`
 	conditions := func(conditions string) string { return "matchConditions: [" + conditions + "]" }
 	return []hook{
-		mutates("allows", "", respond(allowed)), validates("validates", "", respond(allowed)),
-		mutates("adds", "", changing(patched)).audited(unchanged, 2),
-		mutates("replaces", `rules: [{operations: [CREATE], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]`,
-			changing(`[{op: test, path: /data/a, value: b}, {op: replace, path: /data/a, value: x},
+		mutatingHook("allows", "", respond(allowResponse)), validatingHook("validates", "", respond(allowResponse)),
+		mutatingHook("adds", "", respondPatch(patched)).withAuditDifference(ignoresEmptyPatch, 2),
+		mutatingHook("replaces", `rules: [{operations: [CREATE], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"]}]`,
+			respondPatch(`[{op: test, path: /data/a, value: b}, {op: replace, path: /data/a, value: x},
 {op: copy, from: /data/a, path: /data/copied}, {op: move, from: /data/copied, path: /data/moved},
 {op: add, path: /binaryData, value: {k: aGk=}}]`)),
-		mutates("removes", "", changing(`[{op: remove, path: /data}]`)),
-		mutates("fails-a-test", "", changing(`[{op: test, path: /data/a, value: other}]`)).unlike(named, 0, 1),
-		mutates("finds-nothing", "failurePolicy: Ignore", changing(`[{op: remove, path: /data/none}]`)).
-			unlike(named, 0, 1),
-		mutates("makes-invalid", "", changing(`[{op: add, path: /data/a b, value: x}]`)),
-		mutates("makes-wrong-type", "", changing(`[{op: replace, path: /data, value: [1]}]`)).
-			unlike(named, 0, 1),
-		mutates("makes-unknown", "", changing(`[{op: add, path: /mood, value: good}]`)),
-		mutates("renames", "", changing(`[{op: replace, path: /metadata/name, value: other}]`)),
-		mutates("moves", "", changing(`[{op: replace, path: /metadata/namespace, value: other}]`)),
-		mutates("hides", "", changing(`[{op: remove, path: /metadata/labels}]`)).and("", respond(refused)),
-		mutates("shows", "", changing(`[{op: add, path: /metadata/labels/more, value: x}]`)).
-			and("objectSelector: {matchLabels: {more: x}}", respond("{allowed: true, warnings: [more]}")).
-			audited(unchanged, 2),
-		mutates("again", "reinvocationPolicy: IfNeeded", counting()).and("", changing(patched)),
-		mutates("never-again", "", counting()).and("", changing(patched)),
-		mutates("both-again", "reinvocationPolicy: IfNeeded", counting()).
-			and("reinvocationPolicy: IfNeeded", counting()),
-		mutates("refuses-second", "", changing(patched)).and("", respond(refused)),
-		validates("refuses-one", "", respond(allowed)).and("", respond(refused)),
-		validates("patches", "", changing(patched)),
-		mutates("on-dry-run", "sideEffects: NoneOnDryRun", respond(allowed)),
-		validates("on-creation",
+		mutatingHook("removes", "", respondPatch(`[{op: remove, path: /data}]`)),
+		mutatingHook("fails-a-test", "", respondPatch(`[{op: test, path: /data/a, value: other}]`)).withDifference(namesWebhook, 0, 1),
+		mutatingHook("finds-nothing", "failurePolicy: Ignore", respondPatch(`[{op: remove, path: /data/none}]`)).
+			withDifference(namesWebhook, 0, 1),
+		mutatingHook("makes-invalid", "", respondPatch(`[{op: add, path: /data/a b, value: x}]`)),
+		mutatingHook("makes-wrong-type", "", respondPatch(`[{op: replace, path: /data, value: [1]}]`)).
+			withDifference(namesWebhook, 0, 1),
+		mutatingHook("makes-unknown", "", respondPatch(`[{op: add, path: /mood, value: good}]`)),
+		mutatingHook("renames", "", respondPatch(`[{op: replace, path: /metadata/name, value: other}]`)),
+		mutatingHook("moves", "", respondPatch(`[{op: replace, path: /metadata/namespace, value: other}]`)),
+		mutatingHook("hides", "", respondPatch(`[{op: remove, path: /metadata/labels}]`)).withWebhook("", respond(refuseResponse)),
+		mutatingHook("shows", "", respondPatch(`[{op: add, path: /metadata/labels/more, value: x}]`)).
+			withWebhook("objectSelector: {matchLabels: {more: x}}", respond("{allowed: true, warnings: [more]}")).
+			withAuditDifference(ignoresEmptyPatch, 2),
+		mutatingHook("again", "reinvocationPolicy: IfNeeded", respondCount()).withWebhook("", respondPatch(patched)),
+		mutatingHook("never-again", "", respondCount()).withWebhook("", respondPatch(patched)),
+		mutatingHook("both-again", "reinvocationPolicy: IfNeeded", respondCount()).
+			withWebhook("reinvocationPolicy: IfNeeded", respondCount()),
+		mutatingHook("refuses-second", "", respondPatch(patched)).withWebhook("", respond(refuseResponse)),
+		validatingHook("refuses-one", "", respond(allowResponse)).withWebhook("", respond(refuseResponse)),
+		validatingHook("patches", "", respondPatch(patched)),
+		mutatingHook("on-dry-run", "sideEffects: NoneOnDryRun", respond(allowResponse)),
+		validatingHook("on-creation",
 			"rules: [{operations: [CREATE], apiGroups: [''], apiVersions: [v1], resources: ['*/*']}]",
-			respond(refused)),
-		validates("on-deletion",
+			respond(refuseResponse)),
+		validatingHook("on-deletion",
 			"rules: [{operations: [DELETE], apiGroups: [''], apiVersions: [v1], resources: ['*']}]",
-			respond(refused)),
-		validates("scope-cluster", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"],
-scope: Cluster}]`, respond(refused)),
-		validates("scope-namespaced", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"],
-resources: ["*"], scope: Namespaced}]`, respond(refused)),
-		validates("other-version", `matchPolicy: Exact, rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v2],
-resources: ["*"]}]`, respond(refused)),
-		validates("beta-review", "admissionReviewVersions: [v1beta1]", respond(allowed)),
-		mutates("either-review", "admissionReviewVersions: [v2, v1beta1, v1]", changing(patched)).audited(unchanged, 2),
-		validates("holds", conditions(`{name: a, expression: "object == null || object.data.a == 'b'"}`),
-			respond(refused)),
-		validates("holds-not",
+			respond(refuseResponse)),
+		validatingHook("scope-cluster", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*"],
+scope: Cluster}]`, respond(refuseResponse)),
+		validatingHook("scope-namespaced", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"],
+resources: ["*"], scope: Namespaced}]`, respond(refuseResponse)),
+		validatingHook("other-version", `matchPolicy: Exact, rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v2],
+resources: ["*"]}]`, respond(refuseResponse)),
+		validatingHook("beta-review", "admissionReviewVersions: [v1beta1]", respond(allowResponse)),
+		mutatingHook("either-review", "admissionReviewVersions: [v2, v1beta1, v1]", respondPatch(patched)).
+			withAuditDifference(ignoresEmptyPatch, 2),
+		validatingHook("holds", conditions(`{name: a, expression: "object == null || object.data.a == 'b'"}`),
+			respond(refuseResponse)),
+		validatingHook("holds-not",
 			conditions(`{name: a, expression: "true"}, {name: b, expression: "request.operation == 'X'"}`),
-			respond(refused)),
-		validates("missing", conditions(`{name: a, expression: "object.data.none == 'b'"}`), respond(allowed)).
-			unlike(named, 0, 1),
-		mutates("missing-ignored", "failurePolicy: Ignore, "+
-			conditions(`{name: a, expression: "object.data.none == 'b'"}`), respond(refused)),
-		mutates("missing-false", conditions(`{name: a, expression: "object.data.none == 'b'"},
-{name: b, expression: "false"}`), respond(refused)),
-		validates("authorized", conditions(`{name: a, expression:
+			respond(refuseResponse)),
+		validatingHook("missing", conditions(`{name: a, expression: "object.data.none == 'b'"}`), respond(allowResponse)).
+			withDifference(namesWebhook, 0, 1),
+		mutatingHook("missing-ignored", "failurePolicy: Ignore, "+
+			conditions(`{name: a, expression: "object.data.none == 'b'"}`), respond(refuseResponse)),
+		mutatingHook("missing-false", conditions(`{name: a, expression: "object.data.none == 'b'"},
+{name: b, expression: "false"}`), respond(refuseResponse)),
+		validatingHook("authorized", conditions(`{name: a, expression:
 "authorizer.group('').resource('pods').namespace('d').check('create').allowed()"}, {name: b, expression:
-"request.userInfo.username == 'kubernetes-admin'"}`), respond(refused)),
-		validates("by-old", conditions(`{name: a, expression: "oldObject != null && oldObject.data.a == 'b'"}`),
-			respond(refused)),
-		mutates("unknown-operation", "", changing(`[{op: x, path: /a}]`)).unlike(named, 0, 1),
-		validates("namespace-has", `namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: d}}`,
-			respond(refused)),
-		validates("namespace-has-not", `namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name,
-operator: NotIn, values: [d]}]}`, respond(refused)),
+"request.userInfo.username == 'kubernetes-admin'"}`), respond(refuseResponse)),
+		validatingHook("by-old", conditions(`{name: a, expression: "oldObject != null && oldObject.data.a == 'b'"}`),
+			respond(refuseResponse)),
+		mutatingHook("unknown-operation", "", respondPatch(`[{op: x, path: /a}]`)).withDifference(namesWebhook, 0, 1),
+		validatingHook("namespace-has", `namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: d}}`,
+			respond(refuseResponse)),
+		validatingHook("namespace-has-not", `namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name,
+operator: NotIn, values: [d]}]}`, respond(refuseResponse)),
 	}
 }
 
-// counting counts in an annotation how often it was called.
-func counting() http.Handler {
-	return answering(func(request map[string]any) map[string]any {
+// respondCount counts its calls in an annotation.
+func respondCount() http.Handler {
+	return respondFunc(func(request map[string]any) map[string]any {
 		object, _ := request["object"].(map[string]any)
 		if object == nil {
-			return fromYAML(allowed)
+			return fromYAML(allowResponse)
 		}
 		annotations, _ := object["metadata"].(map[string]any)["annotations"].(map[string]any)
 		count, _ := annotations["count"].(string)

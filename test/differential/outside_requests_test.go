@@ -11,44 +11,45 @@ import (
 	"gatehouse.dev/test/backends"
 )
 
-// outsides are the plugins that can run outside, in groups that can run together.
-func outsides(t *testing.T) []outside {
+// outsideGroups returns all plugins that can run outside, in groups that can run together.
+func outsideGroups(t *testing.T) []outsideGroup {
 	t.Helper()
-	// It is PodSecurity that refuses it, which is on by default.
-	probe := request{verb: "POST", path: namespaces + dry, until: "must be one of", body: `{kind: Namespace,
+	// PodSecurity, which is on by default, refuses it.
+	probe := request{verb: "POST", path: namespaces + dryRun, until: "must be one of", body: `{kind: Namespace,
 apiVersion: v1, metadata: {name: probe, labels: {pod-security.kubernetes.io/enforce: strict}}}`}
-	return []outside{
+	return []outsideGroup{
 		{
-			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optional...),
-			flags: gates, probe: probe,
-			requests: slices.Concat(cluster, ofPods(), ofWorkloads(), ofClaims(), ofServices(), ofCertificates,
-				ofKubelets, ofOptionalPlugins(), ofNamespaces, ofEvents, ofGates(t)),
+			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optionalPlugins...),
+			flags: gateFlags, probe: probe,
+			requests: slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
+				certificateRequests,
+				kubeletRequests, optionalPluginRequests(), namespaceRequests, eventRequests, gateRequests(t)),
 		},
 		{
-			name: "Configured", enable: withConfiguration, configuration: configured(t), probe: probe,
-			requests: slices.Concat(cluster, ofConfiguration()), further: compareEvents,
+			name: "Configured", enable: configuredPlugins, configuration: startConfiguration(t), probe: probe,
+			requests: slices.Concat(clusterRequests, configurationRequests()), compareMore: compareEvents,
 		},
 		{
 			name: "Own", probe: probe,
 			enable: []string{"AlwaysAdmit", "SecurityContextDeny", "PodPreset", "InitialResources", "ResourceDefaults",
 				"DenyEscalatingExec", "DenyExecOnPrivileged", "PersistentVolumeLabel"},
-			configuration: ownConfiguration(t), requests: slices.Concat(cluster, ofOwn()),
+			configuration: ownConfiguration(t), requests: slices.Concat(clusterRequests, ownPluginRequests()),
 		},
 		{
 			name: "AlwaysDeny", enable: []string{"AlwaysDeny"},
-			probe: request{verb: "POST", path: namespaces + dry, until: "denying all modifications",
+			probe: request{verb: "POST", path: namespaces + dryRun, until: "denying all modifications",
 				body: "{kind: Namespace, apiVersion: v1, metadata: {name: probe}}"},
 			requests: []request{
 				create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: d}}"),
 				patch("merge", namespaces+"/default", "metadata: {labels: {a: b}}"),
-				remove(namespaces+"/default", ""),
+				deleteRequest(namespaces+"/default", ""),
 				create("/api/v1/namespaces/default/pods/none/exec?command=a", ""), get(namespaces + "/d"),
 			},
 		},
 	}
 }
 
-// ownConfiguration is that of plugins that Kubernetes doesn't have, with what they ask.
+// ownConfiguration is of plugins that Kubernetes doesn't have. It starts the servers that they ask.
 func ownConfiguration(t *testing.T) string {
 	t.Helper()
 	prometheus := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -76,8 +77,8 @@ plugins:
 `, prometheus.URL, ec2.URL, ec2.AuthorityFile, ec2.CredentialsFile)
 }
 
-// ofOwn are about plugins that Kubernetes doesn't have, or no longer.
-func ofOwn() []request {
+// ownPluginRequests returns requests about plugins that Kubernetes doesn't have, or no longer.
+func ownPluginRequests() []request {
 	const presets = "/apis/settings.k8s.io/v1alpha1/namespaces/d/podpresets"
 	pod := func(name, spec string) string {
 		return "{kind: Pod, apiVersion: v1, metadata: {name: " + name + ", labels: {app: web}}, spec: {" + spec + "}}"
@@ -91,7 +92,7 @@ func ofOwn() []request {
 		"containers: [{name: c, image: good, resources: {requests: {cpu: '2'}}}]",
 		"containers: [{name: c, image: a, resources: {limits: {memory: 1Gi}}}], initContainers: [{name: i, image: a}]",
 	} {
-		all = append(all, create(pods+dry, pod("x", spec)))
+		all = append(all, create(pods+dryRun, pod("x", spec)))
 	}
 	all = append(all, create(pods, pod("plain", goodContainer)),
 		create(pods, pod("privileged", "containers: [{name: c, image: good, securityContext: {privileged: true}}]")),
@@ -108,11 +109,11 @@ func ofOwn() []request {
 	const volumes = "/api/v1/persistentvolumes"
 	for _, source := range []string{"awsElasticBlockStore: {volumeID: vol-1}",
 		"awsElasticBlockStore: {volumeID: vol-2}", "hostPath: {path: /data}"} {
-		all = append(all, create(volumes+dry, `{kind: PersistentVolume, apiVersion: v1, metadata: {name: v},
+		all = append(all, create(volumes+dryRun, `{kind: PersistentVolume, apiVersion: v1, metadata: {name: v},
 spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], `+source+"}}"))
 	}
 
-	given := create(pods+dry, pod("x", goodContainer))
+	given := create(pods+dryRun, pod("x", goodContainer))
 	given.until = "GIVEN"
 	mounting := given
 	mounting.until = "/given"
@@ -121,6 +122,6 @@ spec: {capacity: {storage: 1Gi}, accessModes: [ReadWriteOnce], `+source+"}}"))
 spec: {selector: {matchLabels: {app: web}}, env: [{name: GIVEN, value: "1"}]}}`), given,
 		create(presets, `{kind: PodPreset, apiVersion: settings.k8s.io/v1alpha1, metadata: {name: mounts}, spec: {
 volumes: [{name: v, emptyDir: {}}], volumeMounts: [{name: v, mountPath: /given}]}}`), mounting,
-		create(pods+dry, pod("x", "containers: [{name: c, image: good, env: [{name: GIVEN, value: '2'}]}]")),
+		create(pods+dryRun, pod("x", "containers: [{name: c, image: good, env: [{name: GIVEN, value: '2'}]}]")),
 		create(pods, pod("preset", goodContainer)), get(pods+"/preset"))
 }

@@ -28,26 +28,27 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// outside are plugins that run beside a kube-apiserver, and what they are asked there.
-type outside struct {
+// An outsideGroup is plugins that run beside a kube-apiserver, and the requests that are sent
+// there.
+type outsideGroup struct {
 	name string
-	// enable are those besides the ones that are on by default.
+	// enable has the plugins to enable besides those that are on by default.
 	enable        []string
 	configuration string
-	// flags are those of both API servers.
+	// flags are for both API servers.
 	flags []string
-	// probe is a request that is answered as it says as soon as the plugins are asked.
+	// probe is sent until its answer shows that the plugins are in force.
 	probe    request
 	requests []request
-	// further, where not nil, is what else is to be compared.
-	further func(ctx context.Context, t *testing.T, servers pair)
+	// compareMore compares something else, if not nil.
+	compareMore func(ctx context.Context, t *testing.T, servers pair)
 }
 
 // compareOutside sends requests to `gatehouse serve` with plugins compiled in, and to a
-// kube-apiserver without them that has `gatehouse webhook` beside it: what is answered and stored
-// must be alike, but for what docs/webhook-mode.md names. That the first is like a kube-apiserver
-// with the plugins is shown by the other comparisons. Every plugin that can run outside has to do
-// something there.
+// kube-apiserver without them that has `gatehouse webhook` beside it. Answers and stored objects
+// must be equal, except for the differences in docs/webhook-mode.md. Each plugin that can run
+// outside has to do something there. The other comparisons show that `gatehouse serve` is like a
+// kube-apiserver with the plugins.
 func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	document, err := os.ReadFile("../../docs/webhook-mode.md")
 	if err != nil {
@@ -55,7 +56,7 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	}
 	documented := strings.Join(strings.Fields(string(document)), " ")
 	did := map[string]bool{"AlwaysAdmit": true} // which never does anything
-	groups, compared := outsides(t), 0
+	groups, compared := outsideGroups(t), 0
 	for _, o := range groups {
 		t.Run(o.name, func(t *testing.T) {
 			o.compare(ctx, t, bin, documented, did)
@@ -73,9 +74,9 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	}
 }
 
-// selected are the plugins that run outside, those that the kube-apiserver has itself, and all of
-// them.
-func (o *outside) selected(t *testing.T) (out []plugin.Descriptor, inside, all []string) {
+// selected returns the plugins that run outside, the plugins that kube-apiserver runs itself, and
+// all of them.
+func (o *outsideGroup) selected(t *testing.T) (out []plugin.Descriptor, inside, all []string) {
 	t.Helper()
 	options := config.Options{Enable: o.enable}
 	list, err := options.Select(plugins.List)
@@ -94,8 +95,8 @@ func (o *outside) selected(t *testing.T) (out []plugin.Descriptor, inside, all [
 	return out, inside, all
 }
 
-// compare adds to did what plugins have done something outside.
-func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented string, did map[string]bool) {
+// compare adds the plugins that have done something outside to did.
+func (o *outsideGroup) compare(ctx context.Context, t *testing.T, bin, documented string, did map[string]bool) {
 	out, inside, all := o.selected(t)
 	var flags []string
 	if o.configuration != "" {
@@ -117,14 +118,14 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 			"--admission-control=" + strings.Join(all, ",")})...)
 	})
 
-	ours.settled(ctx, t, o.probe)
+	ours.awaitAnswer(ctx, t, o.probe)
 	different, denied := 0, 0
 	for i, r := range o.requests {
-		got, want := ours.settled(ctx, t, r), theirs.settled(ctx, t, r)
-		if deniedBy.MatchString(got) {
-			got, denied = deniedBy.ReplaceAllString(got, ""), denied+1
+		got, want := ours.awaitAnswer(ctx, t, r), theirs.awaitAnswer(ctx, t, r)
+		if denialPrefix.MatchString(got) {
+			got, denied = denialPrefix.ReplaceAllString(got, ""), denied+1
 		}
-		differs := differsOutside(r)
+		differs := outsideDifference(r)
 		switch {
 		case differs != "" && got == want:
 			t.Errorf("request %d, %s: outside it is as compiled in, other than expected: %s", i, r, differs)
@@ -140,8 +141,8 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 	}
 	t.Logf("%d plugins, %d requests, %d refused by plugins outside, %d answered differently for no reason that is "+
 		"documented", len(out), len(o.requests), denied, different)
-	if o.further != nil {
-		o.further(ctx, t, pair{ours, theirs})
+	if o.compareMore != nil {
+		o.compareMore(ctx, t, pair{ours, theirs})
 	}
 	log, err := os.ReadFile(decisions)
 	if err != nil {
@@ -159,13 +160,14 @@ func (o *outside) compare(ctx context.Context, t *testing.T, bin, documented str
 	}
 }
 
-// deniedBy is what an API server says before a webhook's words.
-var deniedBy = regexp.MustCompile(`admission webhook \\"(mutate|validate)\.gatehouse\.dev\\" denied the request: `)
+// denialPrefix is what an API server puts before a webhook's message.
+var denialPrefix = regexp.MustCompile(`admission webhook \\"(mutate|validate)\.gatehouse\.dev\\" denied the request: `)
 
-// differsOutside is why what is answered outside differs, as docs/webhook-mode.md has it.
-func differsOutside(r request) string {
+// outsideDifference returns the words of docs/webhook-mode.md for a request whose answers differ,
+// or "".
+func outsideDifference(r request) string {
 	switch {
-	case strings.Contains(r.differs, "new quota"):
+	case strings.Contains(r.difference, "new quota"):
 		return "knows what a new quota's namespace uses when a controller has counted it"
 	case strings.HasPrefix(r.body, "{kind: PodPreset,"):
 		return "PodPresets are custom resources"
@@ -173,7 +175,7 @@ func differsOutside(r request) string {
 	return ""
 }
 
-// runWebhook starts `gatehouse webhook` beside the server, with no other rights than an
+// runWebhook starts `gatehouse webhook` beside the server, with only the rights that an
 // installation gives it.
 func runWebhook(ctx context.Context, t *testing.T, s *peers.Server, list []plugin.Descriptor, flags ...string) error {
 	o := &manifests.Options{Name: "gatehouse", Namespace: "gatehouse-system", Image: "none", Replicas: 1, Plugins: list}
@@ -199,7 +201,7 @@ func runWebhook(ctx context.Context, t *testing.T, s *peers.Server, list []plugi
 	if err != nil {
 		return err
 	}
-	// What the role lacks shows in the log alone where a cache isn't filled.
+	// A right that the role lacks shows in the log alone: a cache is not filled.
 	t.Cleanup(func() {
 		if log, err := os.ReadFile(p.Log); err != nil || strings.Contains(string(log), "forbidden:") {
 			t.Errorf("the webhook lacks rights: %v\n%s", err, log)
@@ -210,7 +212,7 @@ func runWebhook(ctx context.Context, t *testing.T, s *peers.Server, list []plugi
 	return p.AwaitOK(ctx, "https://127.0.0.1:"+port+"/readyz")
 }
 
-// install creates what an installation consists of, but for what runs in pods. It returns a token
+// install creates the objects of an installation, except those that run in pods. It returns a token
 // of its service account.
 func install(ctx context.Context, config *rest.Config, o *manifests.Options) (token string, err error) {
 	objects, err := manifests.Objects(o)
@@ -226,11 +228,11 @@ func install(ctx context.Context, config *rest.Config, o *manifests.Options) (to
 		return "", err
 	}
 	for _, object := range objects {
-		resource, ok := installed[object.GetKind()]
+		resource, ok := installedResources[object.GetKind()]
 		if !ok {
 			continue
 		}
-		if err := apply(ctx, client.Resource(resource), object); err != nil {
+		if err := createObject(ctx, client.Resource(resource), object); err != nil {
 			return "", fmt.Errorf("%s: %w", object.GetKind(), err)
 		}
 	}
@@ -242,7 +244,7 @@ func install(ctx context.Context, config *rest.Config, o *manifests.Options) (to
 	return review.Status.Token, nil
 }
 
-func apply(ctx context.Context, client dynamic.NamespaceableResourceInterface, u *unstructured.Unstructured) error {
+func createObject(ctx context.Context, client dynamic.NamespaceableResourceInterface, u *unstructured.Unstructured) error {
 	var in dynamic.ResourceInterface = client
 	if u.GetNamespace() != "" {
 		in = client.Namespace(u.GetNamespace())
@@ -251,8 +253,8 @@ func apply(ctx context.Context, client dynamic.NamespaceableResourceInterface, u
 	return err
 }
 
-// installed are the resources that are created of an installation.
-var installed = map[string]schema.GroupVersionResource{
+// installedResources are the resources of the objects that install creates.
+var installedResources = map[string]schema.GroupVersionResource{
 	"Namespace":                {Version: "v1", Resource: "namespaces"},
 	"ServiceAccount":           {Version: "v1", Resource: "serviceaccounts"},
 	"ClusterRole":              {Group: "rbac.authorization.k8s.io", Version: "v1", Resource: "clusterroles"},

@@ -14,9 +14,9 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// readReadme does what the README shows for a cluster of somebody else's, with one.
-func readReadme(ctx context.Context, t *testing.T, bin string, p *alone) {
-	// which in a cluster a controller makes
+// readReadme runs the README's commands for an existing cluster, with a kube-apiserver.
+func readReadme(ctx context.Context, t *testing.T, bin string, p *plainServer) {
+	// In a cluster a controller makes it.
 	if _, err := p.client.CoreV1().ServiceAccounts("default").Create(ctx,
 		&corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
@@ -25,7 +25,7 @@ func readReadme(ctx context.Context, t *testing.T, bin string, p *alone) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	// This module has none of what kubectl needs.
+	// kubectl's dependencies are not in this module.
 	build := exec.CommandContext(ctx, "go", "build", "-C", clone, "-o", filepath.Join(bin, "kubectl"),
 		"k8s.io/kubernetes/cmd/kubectl")
 	if out, err := build.CombinedOutput(); err != nil {
@@ -34,13 +34,13 @@ func readReadme(ctx context.Context, t *testing.T, bin string, p *alone) {
 	(&docs.Reader{T: t, Dir: clone, Bin: bin, Kubeconfig: p.kubeconfig, Home: p.dir}).Read("../../README.md", "cluster")
 }
 
-// alone is a kube-apiserver of somebody else's.
-type alone struct {
+// A plainServer is a kube-apiserver without anything of Gatehouse's.
+type plainServer struct {
 	dir, kubeconfig string
 	client          kubernetes.Interface
 }
 
-func startAlone(ctx context.Context, t *testing.T, bin string) *alone {
+func startPlainServer(ctx context.Context, t *testing.T, bin string) *plainServer {
 	t.Helper()
 	running := startKubeAPIServer(ctx, t, bin)
 	client, err := kubernetes.NewForConfig(running.Config)
@@ -51,7 +51,7 @@ func startAlone(ctx context.Context, t *testing.T, bin string) *alone {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return &alone{running.Dir, kubeconfig, client}
+	return &plainServer{running.Dir, kubeconfig, client}
 }
 
 // startKubeAPIServer starts a kube-apiserver with the plugins that are on by default.

@@ -7,44 +7,48 @@ import (
 )
 
 const (
-	namespaces = "/api/v1/namespaces"
-	pods       = "/api/v1/namespaces/d/pods"
-	dry        = "?dryRun=All"
-	applied    = "?fieldManager=t&force=true"
+	namespaces   = "/api/v1/namespaces"
+	pods         = "/api/v1/namespaces/d/pods"
+	dryRun       = "?dryRun=All"
+	applyOptions = "?fieldManager=t&force=true"
 )
 
-// requests are all there are, in order: what is created first is there for those that follow.
+// requests returns all requests, in order: the later ones need objects that the earlier ones
+// create.
 func requests() []request {
-	return slices.Concat(cluster, ofPods(), ofWorkloads(), ofClaims(), ofServices(), ofCertificates, ofKubelets,
-		ofOptionalPlugins(), ofValidatingPolicies(), ofMutatingPolicies(), ofNamespaces, ofEvents)
+	return slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
+		certificateRequests, kubeletRequests,
+		optionalPluginRequests(), validatingPolicyRequests(), mutatingPolicyRequests(), namespaceRequests, eventRequests)
 }
 
 func create(path, body string) request { return request{verb: "POST", path: path, body: body} }
 
-// patch changes something by a patch of a type: merge, strategic, json, or apply.
+// patch sends a patch of a type: merge, strategic, json, or apply.
 func patch(kind, path, body string) request {
 	return request{verb: "PATCH", path: path, kind: kind, body: body}
 }
 
-// remove deletes something, with options that may be empty.
-func remove(path, options string) request { return request{verb: "DELETE", path: path, body: options} }
+// deleteRequest deletes something, with options that may be empty.
+func deleteRequest(path, options string) request {
+	return request{verb: "DELETE", path: path, body: options}
+}
 
 func get(path string) request { return request{verb: "GET", path: path} }
 
-// by is the same request of somebody else: a name, and groups after it.
-func (r request) by(who string) request {
+// asUser sends the same request as a user: a name, and groups after it.
+func (r request) asUser(who string) request {
 	r.as = who
 	return r
 }
 
-// unlike is a request that the two answer differently, as docs/differences.md says.
-func (r request) unlike(documented string) request {
-	r.differs = documented
+// withDifference expects different answers, as docs/differences.md says.
+func (r request) withDifference(documented string) request {
+	r.difference = documented
 	return r
 }
 
-// cluster is what the others need.
-var cluster = []request{
+// clusterRequests create what the other requests need.
+var clusterRequests = []request{
 	create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: d}}"),
 	create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: d}}"),
 	create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: D_}}"),
@@ -85,14 +89,14 @@ spec: {hard: {pods: "0", services.loadbalancers: "0"}}}`),
 	// In Kubernetes a controller says what is used, before anything is admitted.
 	patch("merge", "/api/v1/namespaces/limited/resourcequotas/q/status", `status: {
 hard: {pods: "0", services.loadbalancers: "0"}, used: {pods: "0", services.loadbalancers: "0"}}`).
-		unlike("knows a new quota's usage when it is created"),
-	{verb: "POST", path: "/api/v1/namespaces/limited/services" + dry, until: "exceeded quota",
+		withDifference("knows a new quota's usage when it is created"),
+	{verb: "POST", path: "/api/v1/namespaces/limited/services" + dryRun, until: "exceeded quota",
 		body: "{kind: Service, apiVersion: v1, metadata: {name: x}, " +
 			"spec: {type: LoadBalancer, ports: [{port: 80}]}}"},
 }
 
-// shapes are specs of pods, right and wrong. Each goes to every namespace, and is changed in all
-// ways where it was created.
+// shapes are specs of pods, right and wrong. Each is tried in several namespaces, and changed in
+// all ways in the one in which it is created.
 var shapes = []string{
 	`containers: [{name: c, image: i}]`,
 	`containers: []`,
@@ -131,12 +135,12 @@ securityContext: {allowPrivilegeEscalation: false, capabilities: {drop: [ALL]}}}
 	`resources: {requests: {cpu: "1"}}, containers: [{name: c, image: i}]`,
 }
 
-func ofPods() []request {
+func podRequests() []request {
 	all := []request{
-		{verb: "POST", path: pods + dry, until: `"vm": "yes"`,
+		{verb: "POST", path: pods + dryRun, until: `"vm": "yes"`,
 			body: "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {runtimeClassName: vm, " +
 				shapes[0] + "}}"},
-		{verb: "POST", path: pods + dry, until: `topology.kubernetes.io/zone`,
+		{verb: "POST", path: pods + dryRun, until: `topology.kubernetes.io/zone`,
 			body: "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {nodeName: a, " +
 				shapes[0] + "}}"},
 	}
@@ -145,9 +149,9 @@ func ofPods() []request {
 		pod := "{kind: Pod, apiVersion: v1, metadata: {name: " + name + "}, spec: {" + shape + "}}"
 		one := pods + "/" + name
 		all = append(all,
-			create(pods+dry, pod), create(pods, pod), create(pods, pod),
-			create("/api/v1/namespaces/secured/pods"+dry, pod),
-			create("/api/v1/namespaces/limited/pods"+dry, pod),
+			create(pods+dryRun, pod), create(pods, pod), create(pods, pod),
+			create("/api/v1/namespaces/secured/pods"+dryRun, pod),
+			create("/api/v1/namespaces/limited/pods"+dryRun, pod),
 			patch("merge", one, `metadata: {labels: {l: "1"}}`),
 			patch("strategic", one, `spec: {containers: [{name: c, image: j}]}`),
 			patch("strategic", one,
@@ -158,23 +162,23 @@ func ofPods() []request {
 			patch("merge", one+"/status", `status: {phase: Running}`),
 			patch("strategic", one+"/ephemeralcontainers",
 				`spec: {ephemeralContainers: [{name: e, image: i}]}`),
-			patch("apply", one+applied,
+			patch("apply", one+applyOptions,
 				"{kind: Pod, apiVersion: v1, metadata: {name: "+name+", labels: {a: b}}}"),
-			remove(one+dry, ""),
-			create(one+"/eviction"+dry, "{kind: Eviction, apiVersion: policy/v1, metadata: {name: "+name+"}}"),
+			deleteRequest(one+dryRun, ""),
+			create(one+"/eviction"+dryRun, "{kind: Eviction, apiVersion: policy/v1, metadata: {name: "+name+"}}"),
 		)
 	}
 	unbound := "{kind: Binding, apiVersion: v1, metadata: {name: p0}, target: {kind: Node, name: a}}"
 	return append(all, create(pods+"/p0/binding", unbound), get(pods+"/p0"),
-		create(pods+"/p0/binding", unbound), remove(pods+"/p4", "{gracePeriodSeconds: 0}"),
-		get(pods+"/p4"), remove(pods+"/none", ""),
+		create(pods+"/p0/binding", unbound), deleteRequest(pods+"/p4", "{gracePeriodSeconds: 0}"),
+		get(pods+"/p4"), deleteRequest(pods+"/none", ""),
 		create("/api/v1/namespaces/none/pods",
 			"{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {"+shapes[0]+"}}"),
 		create("/api/v1/namespaces/limited/pods",
 			"{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {"+shapes[0]+"}}"))
 }
 
-func ofWorkloads() []request {
+func workloadRequests() []request {
 	var all []request
 	for _, kind := range []string{"Deployment", "ReplicaSet", "DaemonSet", "StatefulSet"} {
 		more := ""
@@ -186,17 +190,17 @@ func ofWorkloads() []request {
 			name := fmt.Sprint("w", i)
 			workload := "{kind: " + kind + ", apiVersion: apps/v1, metadata: {name: " + name + "}, spec: {" + more +
 				"selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {" + shape + "}}}}"
-			all = append(all, create(path+dry, workload), create(path, workload),
-				create(strings.Replace(path, "/d/", "/secured/", 1)+dry, workload),
+			all = append(all, create(path+dryRun, workload), create(path, workload),
+				create(strings.Replace(path, "/d/", "/secured/", 1)+dryRun, workload),
 				patch("merge", path+"/"+name, "spec: {template: {metadata: {labels: {a: c}}}}"),
 				patch("strategic", path+"/"+name, "metadata: {labels: {l: '1'}}"),
-				remove(path+"/"+name, "{propagationPolicy: Background}"))
+				deleteRequest(path+"/"+name, "{propagationPolicy: Background}"))
 		}
 	}
 	return all
 }
 
-func ofClaims() []request {
+func claimRequests() []request {
 	const claims = "/api/v1/namespaces/d/persistentvolumeclaims"
 	claim := func(name, spec string) string {
 		return "{kind: PersistentVolumeClaim, apiVersion: v1, metadata: {name: " + name + "}, spec: {" + spec +
@@ -204,7 +208,7 @@ func ofClaims() []request {
 	}
 	more := "spec: {resources: {requests: {storage: 2Gi}}}"
 	return []request{
-		{verb: "POST", path: claims + dry, body: claim("x", ""), until: `"usual"`},
+		{verb: "POST", path: claims + dryRun, body: claim("x", ""), until: `"usual"`},
 		create(claims, claim("a", "")), create(claims, claim("b", "storageClassName: grows, volumeName: v,")),
 		create(claims, claim("c", "storageClassName: '',")), create(claims, claim("d", "storageClassName: N_,")),
 		patch("merge", claims+"/a", more),
@@ -212,11 +216,11 @@ func ofClaims() []request {
 		patch("merge", claims+"/b/status", "status: {phase: Bound}"),
 		patch("merge", claims+"/b", more),
 		patch("merge", claims+"/b", "spec: {resources: {requests: {storage: 1Gi}}}"),
-		remove(claims+"/a", ""), get(claims + "/a"),
+		deleteRequest(claims+"/a", ""), get(claims + "/a"),
 	}
 }
 
-func ofServices() []request {
+func serviceRequests() []request {
 	const services, ingresses = "/api/v1/namespaces/d/services", "/apis/networking.k8s.io/v1/namespaces/d/ingresses"
 	ingress := func(name, spec string) string {
 		return "{kind: Ingress, apiVersion: networking.k8s.io/v1, metadata: {name: " + name + "}, spec: {" + spec +
@@ -233,14 +237,14 @@ func ofServices() []request {
 			"{kind: Service, apiVersion: v1, metadata: {name: s}, spec: {type: LoadBalancer, ports: [{port: 80}]}}"),
 		patch("merge", services+"/s", "spec: {externalIPs: [192.0.2.1]}"),
 		patch("merge", services+"/s", "spec: {sessionAffinity: ClientIP}"),
-		remove(services+"/s", ""),
-		{verb: "POST", path: ingresses + dry, body: ingress("x", ""), until: `"usual"`},
+		deleteRequest(services+"/s", ""),
+		{verb: "POST", path: ingresses + dryRun, body: ingress("x", ""), until: `"usual"`},
 		create(ingresses, ingress("a", "")), create(ingresses, ingress("b", "ingressClassName: other, ")),
 		create(ingresses, "{kind: Ingress, apiVersion: networking.k8s.io/v1, metadata: {name: c}, spec: {}}"),
 	}
 }
 
-// csr asks for the group system:masters.
+// csr requests a certificate of the group system:masters.
 const csr = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHbk1Gc0NBUUF3S0RFWE1CVUdBMVVFQ2hNT2Mz" +
 	"bHpkR1Z0T20xaGMzUmxjbk14RFRBTEJnTlZCQU1UQkdwaApibVV3S2pBRkJnTXJaWEFESVFDbnN6dCtYWEYxenpO" +
 	"dEhIaHFlY2paYXdNdjh2SUFqVW50WTU3bHdQTllyNkFBCk1BVUdBeXRsY0FOQkFLV2QrM21ueXc0dVdabUUxeHNB" +
@@ -249,15 +253,15 @@ const csr = "LS0tLS1CRUdJTiBDRVJUSUZJQ0FURSBSRVFVRVNULS0tLS0KTUlHbk1Gc0NBUUF3S0R
 
 const csrs = "/apis/certificates.k8s.io/v1/certificatesigningrequests"
 
-func asking(name, signer, content string) string {
+func csrObject(name, signer, content string) string {
 	return "{kind: CertificateSigningRequest, apiVersion: certificates.k8s.io/v1, metadata: {name: " + name +
 		"}, spec: {signerName: " + signer + ", usages: [client auth], request: " + content + "}}"
 }
 
-// writer may write requests for certificates, whoever signs them.
-const writer = "jane writers"
+// csrWriter may write requests for certificates of any signer.
+const csrWriter = "jane writers"
 
-var ofCertificates = []request{
+var certificateRequests = []request{
 	create("/apis/rbac.authorization.k8s.io/v1/clusterroles", `{kind: ClusterRole,
 apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: writers}, rules: [{apiGroups: [certificates.k8s.io],
 resources: [certificatesigningrequests, certificatesigningrequests/approval, certificatesigningrequests/status],
@@ -265,51 +269,51 @@ verbs: ["*"]}]}`),
 	create("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{kind: ClusterRoleBinding,
 apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: writers}, roleRef: {kind: ClusterRole, name: writers,
 apiGroup: rbac.authorization.k8s.io}, subjects: [{kind: Group, name: writers, apiGroup: rbac.authorization.k8s.io}]}`),
-	{verb: "POST", path: csrs + dry, body: asking("x", "example.com/a", csr), as: writer, until: "201 "},
-	create(csrs, asking("masters", "kubernetes.io/kube-apiserver-client", csr)),
-	create(csrs, asking("unreadable", "kubernetes.io/kube-apiserver-client", "bm8=")),
-	create(csrs, asking("other", "example.com/a", csr)).by(writer),
-	patch("merge", csrs+"/other/approval", "status: {conditions: [{type: Approved, status: 'True'}]}").by(writer),
-	patch("merge", csrs+"/other/status", "status: {conditions: [{type: Failed, status: 'True'}]}").by(writer),
-	patch("merge", csrs+"/other/status", "metadata: {labels: {l: '1'}}").by(writer),
-	patch("merge", csrs+"/other", "metadata: {labels: {l: '2'}}").by(writer),
+	{verb: "POST", path: csrs + dryRun, body: csrObject("x", "example.com/a", csr), as: csrWriter, until: "201 "},
+	create(csrs, csrObject("masters", "kubernetes.io/kube-apiserver-client", csr)),
+	create(csrs, csrObject("unreadable", "kubernetes.io/kube-apiserver-client", "bm8=")),
+	create(csrs, csrObject("other", "example.com/a", csr)).asUser(csrWriter),
+	patch("merge", csrs+"/other/approval", "status: {conditions: [{type: Approved, status: 'True'}]}").asUser(csrWriter),
+	patch("merge", csrs+"/other/status", "status: {conditions: [{type: Failed, status: 'True'}]}").asUser(csrWriter),
+	patch("merge", csrs+"/other/status", "metadata: {labels: {l: '1'}}").asUser(csrWriter),
+	patch("merge", csrs+"/other", "metadata: {labels: {l: '2'}}").asUser(csrWriter),
 	patch("merge", csrs+"/other/approval", "status: {conditions: [{type: Approved, status: 'True'}]}"),
-	remove(csrs+"/other", "").by(writer),
+	deleteRequest(csrs+"/other", "").asUser(csrWriter),
 }
 
-// kubelet is that of node a.
+// kubelet is the kubelet of node a.
 const kubelet = "system:node:a system:nodes system:authenticated"
 
-var ofKubelets = []request{
-	create("/api/v1/nodes", "{kind: Node, apiVersion: v1, metadata: {name: b}}").by(kubelet),
-	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {node-restriction.kubernetes.io/x: yes-indeed}}").by(kubelet),
-	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {kubernetes.io/os: linux}}").by(kubelet),
-	patch("merge", "/api/v1/nodes/a", "spec: {taints: [{key: k, effect: NoSchedule}]}").by(kubelet),
-	patch("merge", "/api/v1/nodes/a/status", "status: {capacity: {cpu: '4'}}").by(kubelet),
-	patch("merge", "/api/v1/nodes/b/status", "status: {capacity: {cpu: '4'}}").by(kubelet),
-	create(pods, "{kind: Pod, apiVersion: v1, metadata: {name: k}, spec: {nodeName: a, "+shapes[0]+"}}").by(kubelet),
+var kubeletRequests = []request{
+	create("/api/v1/nodes", "{kind: Node, apiVersion: v1, metadata: {name: b}}").asUser(kubelet),
+	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {node-restriction.kubernetes.io/x: yes-indeed}}").asUser(kubelet),
+	patch("merge", "/api/v1/nodes/a", "metadata: {labels: {kubernetes.io/os: linux}}").asUser(kubelet),
+	patch("merge", "/api/v1/nodes/a", "spec: {taints: [{key: k, effect: NoSchedule}]}").asUser(kubelet),
+	patch("merge", "/api/v1/nodes/a/status", "status: {capacity: {cpu: '4'}}").asUser(kubelet),
+	patch("merge", "/api/v1/nodes/b/status", "status: {capacity: {cpu: '4'}}").asUser(kubelet),
+	create(pods, "{kind: Pod, apiVersion: v1, metadata: {name: k}, spec: {nodeName: a, "+shapes[0]+"}}").asUser(kubelet),
 	create(pods, `{kind: Pod, apiVersion: v1, metadata: {name: m, annotations: {kubernetes.io/config.mirror: h}},
-spec: {nodeName: a, containers: [{name: c, image: i}]}}`).by(kubelet),
+spec: {nodeName: a, containers: [{name: c, image: i}]}}`).asUser(kubelet),
 	create(pods, `{kind: Pod, apiVersion: v1, metadata: {name: m, annotations: {kubernetes.io/config.mirror: h}},
-spec: {nodeName: b, containers: [{name: c, image: i}]}}`).by(kubelet),
-	remove(pods+"/p1", "").by(kubelet),
-	patch("merge", pods+"/p1/status", "status: {phase: Failed}").by(kubelet),
+spec: {nodeName: b, containers: [{name: c, image: i}]}}`).asUser(kubelet),
+	deleteRequest(pods+"/p1", "").asUser(kubelet),
+	patch("merge", pods+"/p1/status", "status: {phase: Failed}").asUser(kubelet),
 }
 
-var ofNamespaces = []request{
-	remove(namespaces+"/default", ""),
-	remove(namespaces+"/kube-system", ""),
+var namespaceRequests = []request{
+	deleteRequest(namespaces+"/default", ""),
+	deleteRequest(namespaces+"/kube-system", ""),
 	patch("merge", namespaces+"/d", "metadata: {labels: {pod-security.kubernetes.io/enforce: baseline}}"),
 	patch("merge", namespaces+"/d", "metadata: {labels: {pod-security.kubernetes.io/enforce: none}}"),
 	patch("merge", namespaces+"/d", "metadata: {labels: {pod-security.kubernetes.io/warn-version: v9}}"),
-	remove(namespaces+"/limited", ""),
+	deleteRequest(namespaces+"/limited", ""),
 	create("/api/v1/namespaces/limited/configmaps", "{kind: ConfigMap, apiVersion: v1, metadata: {name: c}}"),
 	create("/api/v1/namespaces/none/configmaps", "{kind: ConfigMap, apiVersion: v1, metadata: {name: c}}"),
 	create("/api/v1/namespaces/d/configmaps",
 		"{kind: ConfigMap, apiVersion: v1, metadata: {generateName: generated-}}"),
 }
 
-var ofEvents = []request{
+var eventRequests = []request{
 	create("/api/v1/namespaces/d/events", `{kind: Event, apiVersion: v1, metadata: {name: e},
 involvedObject: {kind: Pod, namespace: d, name: p}}`),
 	create("/api/v1/namespaces/d/events", `{kind: Event, apiVersion: v1, metadata: {name: f},

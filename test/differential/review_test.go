@@ -28,17 +28,17 @@ import (
 	"gatehouse.dev/test/charts"
 )
 
-// compareReview gives the tables' objects to both servers and to review, one after the other:
-// verdict, message, warnings and object must be alike, in Gatehouse always, and in kube-apiserver
-// but for what docs/differences.md says. What others need is review's state. Then come objects of
-// charts, if any.
+// compareReview gives the tables' objects to both servers and to review, one after the other.
+// Verdict, message, warnings and object of review must equal Gatehouse's. They must equal
+// kube-apiserver's except for the differences in docs/differences.md. The requests in needed make
+// review's state. charts are objects to be judged at the end.
 func compareReview(ctx context.Context, t *testing.T, servers pair, config *server.Config, needed,
 	judged []request, charts []*unstructured.Unstructured) {
 	t.Helper()
 	for _, r := range needed {
-		servers.settled(ctx, t, r)
+		servers.awaitAnswers(ctx, t, r)
 	}
-	reviewer, err := review.Start(ctx, review.Options{Config: config, State: servers.ours.state(ctx, t, needed),
+	reviewer, err := review.Start(ctx, review.Options{Config: config, State: servers.ours.storedObjects(ctx, t, needed),
 		Webhooks: plugin.WebhooksAsked, Authorize: true})
 	if err != nil {
 		t.Fatal(err)
@@ -48,18 +48,19 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 			t.Error(err)
 		}
 	}()
-	c := &reviewed{servers: servers, reviewer: reviewer, unlike: map[string]bool{}}
+	c := &reviewComparison{servers: servers, reviewer: reviewer, differing: map[string]bool{}}
 	for i, r := range judged {
-		object, collection := written(t, r, i)
+		object, collection := objectOf(t, r, i)
 		if object == nil || object.GetKind() == "ServiceAccount" {
 			continue
 		}
-		// What is there already waits for what is taken away again, and review takes nothing away.
-		if _, again := c.unlike[collection+"/"+object.GetName()]; r.until != "" && !again {
-			servers.settled(ctx, t, r)
+		// A request for an object that exists waits until another object is deleted, and review
+		// deletes nothing.
+		if _, again := c.differing[collection+"/"+object.GetName()]; r.until != "" && !again {
+			servers.awaitAnswers(ctx, t, r)
 		}
 		c.compare(ctx, t, fmt.Sprintf("request %d, %s", i, r), write{object, collection, r.as, r.kind == "apply"},
-			r.differs != "")
+			r.difference != "")
 	}
 	for _, object := range charts {
 		resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
@@ -74,36 +75,37 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 			write{object: object, collection: collection + "/" + resource.Resource}, false)
 	}
 	t.Logf("%d objects judged alike by review, Gatehouse and kube-apiserver, %d by review and Gatehouse", c.alike,
-		c.apart)
+		c.different)
 }
 
-// reviewed are the two servers, and review, which are all asked the same.
-type reviewed struct {
+// A reviewComparison sends the same objects to the two servers and to review.
+type reviewComparison struct {
 	servers  pair
 	reviewer *review.Reviewer
-	// unlike are the objects asked about, and whether the servers don't both have them as they are.
-	unlike       map[string]bool
-	alike, apart int
+	// differing has the objects that were sent, with true if the servers' versions of it may
+	// differ.
+	differing        map[string]bool
+	alike, different int
 }
 
-// compare writes an object to both servers, and has it judged.
-func (c *reviewed) compare(ctx context.Context, t *testing.T, what string, w write, differs bool) {
+// compare writes an object to both servers, and has review judge it.
+func (c *reviewComparison) compare(ctx context.Context, t *testing.T, what string, w write, differs bool) {
 	t.Helper()
-	ours, operation := c.servers.ours.write(ctx, t, w)
-	theirs, _ := c.servers.theirs.write(ctx, t, w)
+	ours, operation := c.servers.ours.writeObject(ctx, t, w)
+	theirs, _ := c.servers.theirs.writeObject(ctx, t, w)
 	result, err := c.reviewer.With(w.user(), operation).Review(ctx,
 		[]input.Document{{Source: input.Source{File: what, Line: 1}, Object: w.object}}, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	if got := verdictOf(&result.Results[0]); got != ours {
+	if got := resultText(&result.Results[0]); got != ours {
 		t.Errorf("%s:\nreview\n%s\nGatehouse\n%s", what, got, ours)
 	}
 	name := w.collection + "/" + w.object.GetName()
-	c.unlike[name] = c.unlike[name] || differs
+	c.differing[name] = c.differing[name] || differs
 	switch {
-	case c.unlike[name]:
-		c.apart++
+	case c.differing[name]:
+		c.different++
 	case ours != theirs:
 		t.Errorf("%s:\nGatehouse\n%s\nkube-apiserver\n%s", what, ours, theirs)
 	default:
@@ -111,9 +113,9 @@ func (c *reviewed) compare(ctx context.Context, t *testing.T, what string, w wri
 	}
 }
 
-// ofCharts are the objects of charts that people use, each in a namespace of its name. Webhooks
-// come last: nobody is there to answer them.
-func ofCharts(ctx context.Context, t *testing.T, bin string) []*unstructured.Unstructured {
+// chartObjects returns the objects of charts that people use, each chart in a namespace of its
+// name. Webhook configurations come last: no program serves the webhooks.
+func chartObjects(ctx context.Context, t *testing.T, bin string) []*unstructured.Unstructured {
 	t.Helper()
 	dir := t.TempDir()
 	if err := errors.Join(charts.Put(ctx, dir), charts.BuildHelm(ctx, bin)); err != nil {
@@ -147,14 +149,14 @@ func ofCharts(ctx context.Context, t *testing.T, bin string) []*unstructured.Uns
 	return append(objects, webhooks...)
 }
 
-// settled is a request to both servers, once their caches show what it needs.
-func (p pair) settled(ctx context.Context, t *testing.T, r request) {
+// awaitAnswers sends a request to both servers, until their caches show what it needs.
+func (p pair) awaitAnswers(ctx context.Context, t *testing.T, r request) {
 	t.Helper()
-	p.ours.settled(ctx, t, r)
-	p.theirs.settled(ctx, t, r)
+	p.ours.awaitAnswer(ctx, t, r)
+	p.theirs.awaitAnswer(ctx, t, r)
 }
 
-// A write is of an object to where it belongs: created, or replaced where it is there, or applied.
+// A write creates an object, replaces it if it exists, or applies it.
 type write struct {
 	object     *unstructured.Unstructured
 	collection string
@@ -162,7 +164,7 @@ type write struct {
 	apply      bool
 }
 
-// user is who writes, nil for an administrator.
+// user returns the user who writes, or nil for an administrator.
 func (w write) user() user.Info {
 	if w.as == "" {
 		return nil
@@ -175,13 +177,14 @@ func (w write) user() user.Info {
 	return &user.DefaultInfo{Name: name, Groups: all}
 }
 
-// written is what a request creates or applies, and where; nil where it is about something that
-// review can't be asked. What is only tried is created under a name of its own, unless it has one.
-func written(t *testing.T, r request, i int) (object *unstructured.Unstructured, collection string) {
+// objectOf returns the object that a request creates or applies, and its collection. The object is
+// nil if review can't judge the request. Objects named x, which are only tried, get a name of their
+// own.
+func objectOf(t *testing.T, r request, i int) (object *unstructured.Unstructured, collection string) {
 	t.Helper()
 	collection, _, _ = strings.Cut(r.path, "?")
 	switch {
-	case r.verb == http.MethodPatch && r.kind == "apply" && !strings.HasSuffix(r.path, dry):
+	case r.verb == http.MethodPatch && r.kind == "apply" && !strings.HasSuffix(r.path, dryRun):
 		collection = collection[:strings.LastIndex(collection, "/")]
 	case r.verb != http.MethodPost:
 		return nil, ""
@@ -207,16 +210,16 @@ func written(t *testing.T, r request, i int) (object *unstructured.Unstructured,
 	return object, collection
 }
 
-// state is what the server has of what the requests made.
-func (s compared) state(ctx context.Context, t *testing.T, requests []request) []input.Document {
+// storedObjects returns the server's objects that requests have made.
+func (s testServer) storedObjects(ctx context.Context, t *testing.T, requests []request) []input.Document {
 	t.Helper()
 	var documents []input.Document
 	for i, r := range requests {
-		object, collection := written(t, r, i)
+		object, collection := objectOf(t, r, i)
 		if object == nil {
 			continue
 		}
-		stored := s.ask(ctx, t, http.MethodGet, collection+"/"+object.GetName(), write{})
+		stored := s.sendObject(ctx, t, http.MethodGet, collection+"/"+object.GetName(), write{})
 		if stored.code == http.StatusOK {
 			documents = append(documents, input.Document{Object: stored.object()})
 		}
@@ -224,14 +227,14 @@ func (s compared) state(ctx context.Context, t *testing.T, requests []request) [
 	return documents
 }
 
-// An asked is a server's answer.
-type asked struct {
+// A reply is a server's answer.
+type reply struct {
 	code     int
 	warnings []string
 	content  []byte
 }
 
-func (a asked) object() *unstructured.Unstructured {
+func (a reply) object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(a.content, &object.Object); err != nil {
 		return &unstructured.Unstructured{Object: map[string]any{"message": string(a.content)}}
@@ -239,8 +242,8 @@ func (a asked) object() *unstructured.Unstructured {
 	return object
 }
 
-// write does it, and says what that was.
-func (s compared) write(ctx context.Context, t *testing.T, w write) (string, review.Operation) {
+// writeObject writes the object, and returns the verdict's text and the kind of write.
+func (s testServer) writeObject(ctx context.Context, t *testing.T, w write) (string, review.Operation) {
 	t.Helper()
 	name := w.collection + "/" + w.object.GetName()
 	w.object = w.object.DeepCopy()
@@ -248,28 +251,28 @@ func (s compared) write(ctx context.Context, t *testing.T, w write) (string, rev
 	if w.apply {
 		operation, method, path = review.Apply, http.MethodPatch, name+"?force=true&fieldManager=gatehouse-review"
 	} else if w.object.GetName() != "" {
-		if stored := s.ask(ctx, t, http.MethodGet, name, write{}); stored.code == http.StatusOK {
+		if stored := s.sendObject(ctx, t, http.MethodGet, name, write{}); stored.code == http.StatusOK {
 			w.object.SetResourceVersion(stored.object().GetResourceVersion())
 			operation, method, path = review.Update, http.MethodPut, name
 		}
 	}
-	answer := s.ask(ctx, t, method, path, w)
+	answer := s.sendObject(ctx, t, method, path, w)
 	switch {
 	case answer.code >= http.StatusInternalServerError:
-		return verdict("Failed", answer.object(), answer.warnings), operation
+		return verdictText("Failed", answer.object(), answer.warnings), operation
 	case answer.code >= http.StatusBadRequest:
-		return verdict("Refused", answer.object(), answer.warnings), operation
+		return verdictText("Refused", answer.object(), answer.warnings), operation
 	}
 	if w.object.GetKind() == "Namespace" && operation == review.Create {
-		s.ask(ctx, t, http.MethodPost, name+"/serviceaccounts", write{object: &unstructured.Unstructured{
+		s.sendObject(ctx, t, http.MethodPost, name+"/serviceaccounts", write{object: &unstructured.Unstructured{
 			Object: map[string]any{"kind": "ServiceAccount", "apiVersion": "v1",
 				"metadata": map[string]any{"name": "default"}}}})
 	}
-	return verdict("Admitted", answer.object(), answer.warnings), operation
+	return verdictText("Admitted", answer.object(), answer.warnings), operation
 }
 
-// ask sends a request by the name that review has for itself.
-func (s compared) ask(ctx context.Context, t *testing.T, method, path string, w write) asked {
+// sendObject sends a request with review's user agent.
+func (s testServer) sendObject(ctx context.Context, t *testing.T, method, path string, w write) reply {
 	t.Helper()
 	var body io.Reader
 	if w.object != nil {
@@ -298,7 +301,7 @@ func (s compared) ask(ctx context.Context, t *testing.T, method, path string, w 
 	if err != nil {
 		t.Fatal(err)
 	}
-	a := asked{code: response.StatusCode, content: content}
+	a := reply{code: response.StatusCode, content: content}
 	for _, header := range response.Header.Values("Warning") {
 		_, text, _ := strings.Cut(header, `"`)
 		a.warnings = append(a.warnings, strings.ReplaceAll(strings.TrimSuffix(text, `"`), `\"`, `"`))
@@ -306,17 +309,17 @@ func (s compared) ask(ctx context.Context, t *testing.T, method, path string, w 
 	return a
 }
 
-// verdictOf is that of review, as verdict shows it.
-func verdictOf(r *review.Result) string {
+// resultText returns verdictText of review's result.
+func resultText(r *review.Result) string {
 	object := r.Stored
 	if object == nil {
 		object = &unstructured.Unstructured{Object: map[string]any{"message": r.Message}}
 	}
-	return verdict(string(r.Verdict), object, r.Warnings)
+	return verdictText(string(r.Verdict), object, r.Warnings)
 }
 
-// verdict is what is compared: the verdict, the warnings, and the object or the message.
-func verdict(word string, object *unstructured.Unstructured, warnings []string) string {
+// verdictText returns what is compared: the verdict, the warnings, and the object or the message.
+func verdictText(word string, object *unstructured.Unstructured, warnings []string) string {
 	var content any = object.DeepCopy().Object
 	if word != "Admitted" {
 		message, _, _ := unstructured.NestedString(object.Object, "message")

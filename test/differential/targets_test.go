@@ -6,9 +6,9 @@ import (
 	"strings"
 )
 
-// forName is a webhook for objects of the hook's name, whatever their labels: subresources have
-// none.
-func forName(kind, name, operations, group, version, resources string, answer http.Handler,
+// hookByName returns a webhook for objects of the hook's name. It doesn't go by labels:
+// subresources have none.
+func hookByName(kind, name, operations, group, version, resources string, answer http.Handler,
 	requests ...request) hook {
 	return hook{kind, name, []webhook{{fmt.Sprintf(`objectSelector: {}, matchConditions: [{name: named,
 expression: "request.name == '%s' || request.?name.orValue('') == ''"}], rules: [{operations: [%s], apiGroups: ["%s"],
@@ -16,14 +16,14 @@ apiVersions: ["%s"], resources: [%s]}], namespaceSelector: {matchLabels: {kubern
 		name, operations, group, version, resources), answer}}, requests}
 }
 
-// goodPod is a pod that all plugins admit.
+// goodPod returns a pod that all plugins admit.
 func goodPod(name string) string {
 	return "{kind: Pod, apiVersion: v1, metadata: {name: " + name + ", labels: {hook: " + name +
 		"}}, spec: {containers: [{name: c, image: good}]}}"
 }
 
-// ofTargets are hooks for other resources than ConfigMaps, subresources, and other versions.
-func ofTargets() []hook {
+// targetHooks returns hooks for resources other than ConfigMaps, subresources, and other versions.
+func targetHooks() []hook {
 	const deployments = "/apis/apps/v1/namespaces/d/deployments"
 	scale := func(name string) string {
 		return "{kind: Scale, apiVersion: autoscaling/v1, metadata: {name: " + name +
@@ -35,7 +35,7 @@ func ofTargets() []hook {
 			"}}}}"
 	}
 	hooks := []hook{
-		forName("validating", "sub", `"*"`, "", "v1", `"pods/*"`, respond(allowed),
+		hookByName("validating", "sub", `"*"`, "", "v1", `"pods/*"`, respond(allowResponse),
 			create(pods, goodPod("sub")),
 			create(pods+"/sub/binding",
 				"{kind: Binding, apiVersion: v1, metadata: {name: sub}, target: {kind: Node, name: a}}"),
@@ -45,69 +45,70 @@ func ofTargets() []hook {
 			patch("strategic", pods+"/sub/resize",
 				"spec: {containers: [{name: c, resources: {requests: {cpu: '1'}}}]}"),
 			patch("merge", pods+"/sub", "metadata: {labels: {l: '1'}}"),
-			create(pods+"/sub/eviction"+dry, "{kind: Eviction, apiVersion: policy/v1, metadata: {name: sub}}"),
+			create(pods+"/sub/eviction"+dryRun, "{kind: Eviction, apiVersion: policy/v1, metadata: {name: sub}}"),
 			create(pods+"/sub/eviction", "{kind: Eviction, apiVersion: policy/v1, metadata: {name: sub}}")),
-		forName("validating", "sub-refused", `"*"`, "", "v1", `"pods/*"`, respond(refused),
+		hookByName("validating", "sub-refused", `"*"`, "", "v1", `"pods/*"`, respond(refuseResponse),
 			create(pods, goodPod("sub-refused")),
 			patch("merge", pods+"/sub-refused/status", "status: {phase: Running}"),
 			create(pods+"/sub-refused/exec?command=a&container=c&stdin=true", ""),
 			create(pods+"/sub-refused/attach?container=c&tty=true", ""), create(pods+"/sub-refused/portforward", ""),
 			get(pods+"/sub-refused/proxy/path?a=b"), create(pods+"/sub-refused/eviction",
 				"{kind: Eviction, apiVersion: policy/v1, metadata: {name: sub-refused}}")),
-		forName("mutating", "sub-changed", "CONNECT, UPDATE", "", "v1", `pods/exec, pods/status`,
-			changing(`[{op: add, path: /metadata/labels/a, value: b}]`),
+		hookByName("mutating", "sub-changed", "CONNECT, UPDATE", "", "v1", `pods/exec, pods/status`,
+			respondPatch(`[{op: add, path: /metadata/labels/a, value: b}]`),
 			create(pods, goodPod("sub-changed")),
 			patch("merge", pods+"/sub-changed/status", "status: {phase: Running}"),
-			create(pods+"/sub-changed/exec?command=a", "").unlike(named)),
-		forName("validating", "scaled-exactly", `"*"`, "apps", "v1", "deployments/scale", respond(refused),
+			create(pods+"/sub-changed/exec?command=a", "").withDifference(namesWebhook)),
+		hookByName("validating", "scaled-exactly", `"*"`, "apps", "v1", "deployments/scale", respond(refuseResponse),
 			create(deployments, deployment("scaled-exactly")),
-			put(deployments+"/scaled-exactly/scale", scale("scaled-exactly")),
+			update(deployments+"/scaled-exactly/scale", scale("scaled-exactly")),
 			patch("merge", deployments+"/scaled-exactly/scale", "spec: {replicas: 2}")),
-		forName("mutating", "scaled", "UPDATE", "*", "*", `"*/scale"`,
-			changing(`[{op: add, path: /spec/replicas, value: 7}]`),
+		hookByName("mutating", "scaled", "UPDATE", "*", "*", `"*/scale"`,
+			respondPatch(`[{op: add, path: /spec/replicas, value: 7}]`),
 			create(deployments, deployment("scaled")),
-			put(deployments+"/scaled/scale", scale("scaled")), get(deployments+"/scaled/scale")),
-		forName("validating", "token", `"*"`, "", "v1", "serviceaccounts/token", respond(refused),
+			update(deployments+"/scaled/scale", scale("scaled")), get(deployments+"/scaled/scale")),
+		hookByName("validating", "token", `"*"`, "", "v1", "serviceaccounts/token", respond(refuseResponse),
 			create("/api/v1/namespaces/d/serviceaccounts",
 				"{kind: ServiceAccount, apiVersion: v1, metadata: {name: token}}"),
 			create("/api/v1/namespaces/d/serviceaccounts/token/token",
 				"{kind: TokenRequest, apiVersion: authentication.k8s.io/v1, spec: {audiences: [a]}}")),
-		validates("generated", "", respond(allowed)).asked(create(configMaps, strings.Replace(hooked("generated", ""),
-			"name: generated", "generateName: generated-", 1))),
-		validates("somebody", "", respond(allowed)).asked(
-			create(configMaps+dry, hooked("somebody", "")).by("jane system:masters writers")),
-		mutates("applied", "", changing(`[{op: add, path: /data/more, value: x}]`)).asked(
-			patch("apply", configMaps+"/applied"+applied, hooked("applied", "")),
-			patch("apply", configMaps+"/applied"+applied, hooked("applied", ", immutable: false")),
+		validatingHook("generated", "", respond(allowResponse)).
+			withRequests(create(configMaps, strings.Replace(hookedConfigMap("generated", ""),
+				"name: generated", "generateName: generated-", 1))),
+		validatingHook("somebody", "", respond(allowResponse)).withRequests(
+			create(configMaps+dryRun, hookedConfigMap("somebody", "")).asUser("jane system:masters writers")),
+		mutatingHook("applied", "", respondPatch(`[{op: add, path: /data/more, value: x}]`)).withRequests(
+			patch("apply", configMaps+"/applied"+applyOptions, hookedConfigMap("applied", "")),
+			patch("apply", configMaps+"/applied"+applyOptions, hookedConfigMap("applied", ", immutable: false")),
 			patch("json", configMaps+"/applied", `[{op: remove, path: /data/a}]`),
 			patch("strategic", configMaps+"/applied", "metadata: {labels: {l: '1'}}"), get(configMaps+"/applied")).
-			audited(unchanged, 1, 3),
-		validates("collection",
+			withAuditDifference(ignoresEmptyPatch, 1, 3),
+		validatingHook("collection",
 			"rules: [{operations: [DELETE], apiGroups: [''], apiVersions: [v1], resources: [configmaps]}]",
-			respond(refused)).asked(create(configMaps, hooked("collection", "")),
-			remove(configMaps+"?labelSelector=hook%3Dcollection", ""), get(configMaps+"/collection")),
-		validates("space", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*"]}],
-objectSelector: {}, namespaceSelector: {matchLabels: {hook: space}}`, respond(allowed)).asked(
+			respond(refuseResponse)).withRequests(create(configMaps, hookedConfigMap("collection", "")),
+			deleteRequest(configMaps+"?labelSelector=hook%3Dcollection", ""), get(configMaps+"/collection")),
+		validatingHook("space", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: ["*"]}],
+objectSelector: {}, namespaceSelector: {matchLabels: {hook: space}}`, respond(allowResponse)).withRequests(
 			create(namespaces, "{kind: Namespace, apiVersion: v1, metadata: {name: space, labels: {hook: space}}}"),
 			patch("merge", namespaces+"/space", "metadata: {labels: {l: '1'}}"),
 			patch("merge", namespaces+"/space/status", "metadata: {annotations: {l: '1'}}"),
-			create("/api/v1/nodes"+dry, "{kind: Node, apiVersion: v1, metadata: {name: space}}"),
+			create("/api/v1/nodes"+dryRun, "{kind: Node, apiVersion: v1, metadata: {name: space}}"),
 			patch("merge", namespaces+"/space", "metadata: {labels: {hook: other}}"),
-			remove(namespaces+"/space"+dry, "")),
-		validates("itself", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"]}]`,
-			respond(refused)).asked(
-			create(registration+"validatingwebhookconfigurations"+dry, `{kind: ValidatingWebhookConfiguration,
+			deleteRequest(namespaces+"/space"+dryRun, "")),
+		validatingHook("itself", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"]}]`,
+			respond(refuseResponse)).withRequests(
+			create(registration+"validatingwebhookconfigurations"+dryRun, `{kind: ValidatingWebhookConfiguration,
 apiVersion: admissionregistration.k8s.io/v1, metadata: {name: other, labels: {hook: itself}}}`),
 			create("/apis/authorization.k8s.io/v1/selfsubjectaccessreviews", `{kind: SelfSubjectAccessReview,
 apiVersion: authorization.k8s.io/v1, metadata: {labels: {hook: itself}}, spec: {nonResourceAttributes: {path: /, verb: get}}}`),
-			create("/apis/storage.k8s.io/v1/storageclasses"+dry, `{kind: StorageClass, apiVersion: storage.k8s.io/v1,
+			create("/apis/storage.k8s.io/v1/storageclasses"+dryRun, `{kind: StorageClass, apiVersion: storage.k8s.io/v1,
 metadata: {name: other, labels: {hook: itself}}, provisioner: p}`)),
 	}
-	return append(hooks, ofVersions()...)
+	return append(hooks, versionHooks()...)
 }
 
-// ofVersions are hooks for a version of a kind other than the one that is written.
-func ofVersions() []hook {
+// versionHooks returns hooks for a version of a kind other than the one that is written.
+func versionHooks() []hook {
 	const (
 		widgets = "/apis/example.com/%s/namespaces/d/widgets"
 		crd     = `{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: widgets.example.com},
@@ -132,39 +133,39 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 	}
 	widgetsAt := func(version string) string { return fmt.Sprintf(widgets, version) }
 	life := func(name string) []request {
-		return []request{create(widgetsAt("v1")+dry, widget("v1", name)), create(widgetsAt("v1beta1"), widget("v1beta1",
+		return []request{create(widgetsAt("v1")+dryRun, widget("v1", name)), create(widgetsAt("v1beta1"), widget("v1beta1",
 			name)),
 			patch("merge", widgetsAt("v1")+"/"+name, "spec: {size: 4}"),
 			patch("merge", widgetsAt("v1beta1")+"/"+name+"/status", "status: {a: b}"), get(widgetsAt("v1") + "/" +
 				name),
-			remove(widgetsAt("v1beta1")+"/"+name, "")}
+			deleteRequest(widgetsAt("v1beta1")+"/"+name, "")}
 	}
 	first := append([]request{create("/apis/apiextensions.k8s.io/v1/customresourcedefinitions", crd),
-		{verb: "POST", path: widgetsAt("v1") + dry, body: widget("v1", "x"), until: "201 "},
-		{verb: "POST", path: widgetsAt("v1beta1") + dry, body: widget("v1beta1", "x"), until: "201 "}},
+		{verb: "POST", path: widgetsAt("v1") + dryRun, body: widget("v1", "x"), until: "201 "},
+		{verb: "POST", path: widgetsAt("v1beta1") + dryRun, body: widget("v1beta1", "x"), until: "201 "}},
 		life("custom")...)
 	return []hook{
-		validates("scaler", rule("autoscaling", "v1", "horizontalpodautoscalers", ""), respond(allowed)).asked(
-			create(path("v2")+dry, scaler("v2", "scaler")), create(path("v1"), scaler("v1", "scaler")),
-			patch("merge", path("v2")+"/scaler", "spec: {maxReplicas: 4}"), remove(path("v2")+"/scaler", "")),
-		mutates("scaler-changed", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
-			changing(`[{op: add, path: /spec/targetCPUUtilizationPercentage, value: 42}]`)).asked(
+		validatingHook("scaler", rule("autoscaling", "v1", "horizontalpodautoscalers", ""), respond(allowResponse)).withRequests(
+			create(path("v2")+dryRun, scaler("v2", "scaler")), create(path("v1"), scaler("v1", "scaler")),
+			patch("merge", path("v2")+"/scaler", "spec: {maxReplicas: 4}"), deleteRequest(path("v2")+"/scaler", "")),
+		mutatingHook("scaler-changed", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
+			respondPatch(`[{op: add, path: /spec/targetCPUUtilizationPercentage, value: 42}]`)).withRequests(
 			create(path("v2"), scaler("v2", "scaler-changed")), get(path("v1")+"/scaler-changed")),
-		validates("scaler-exact", rule("autoscaling", "v1", "horizontalpodautoscalers", "matchPolicy: Exact"),
-			respond(refused)).asked(create(path("v2")+dry, scaler("v2", "scaler-exact")),
-			create(path("v1")+dry, scaler("v1", "scaler-exact"))),
-		validates("scaler-both", rule("autoscaling", "v1, v2", "horizontalpodautoscalers", ""), respond(allowed)).asked(
-			create(path("v2")+dry, scaler("v2", "scaler-both")), create(path("v1")+dry, scaler("v1", "scaler-both"))),
-		validates("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowed)).asked(first...),
-		mutates("custom-changed", rule("example.com", "v1beta1", "widgets", ""),
-			changing(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
-			asked(life("custom-changed")...),
-		validates("custom-exact", rule("example.com", "v1beta1", "widgets", "matchPolicy: Exact"), respond(refused)).
-			asked(life("custom-exact")...),
-		mutates("custom-invalid", rule("example.com", "v1", "widgets", ""),
-			changing(`[{op: add, path: /spec/size, value: big}]`)).asked(life("custom-invalid")...),
-		mutates("custom-kind", rule("example.com", "v1", "widgets", ""),
-			changing(`[{op: replace, path: /kind, value: Other}]`)).asked(life("custom-kind")[:2]...).
-			unlike("Refused are patches of `apiVersion` or `kind`", 0, 1),
+		validatingHook("scaler-exact", rule("autoscaling", "v1", "horizontalpodautoscalers", "matchPolicy: Exact"),
+			respond(refuseResponse)).withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-exact")),
+			create(path("v1")+dryRun, scaler("v1", "scaler-exact"))),
+		validatingHook("scaler-both", rule("autoscaling", "v1, v2", "horizontalpodautoscalers", ""), respond(allowResponse)).
+			withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-both")), create(path("v1")+dryRun, scaler("v1", "scaler-both"))),
+		validatingHook("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowResponse)).withRequests(first...),
+		mutatingHook("custom-changed", rule("example.com", "v1beta1", "widgets", ""),
+			respondPatch(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
+			withRequests(life("custom-changed")...),
+		validatingHook("custom-exact", rule("example.com", "v1beta1", "widgets", "matchPolicy: Exact"), respond(refuseResponse)).
+			withRequests(life("custom-exact")...),
+		mutatingHook("custom-invalid", rule("example.com", "v1", "widgets", ""),
+			respondPatch(`[{op: add, path: /spec/size, value: big}]`)).withRequests(life("custom-invalid")...),
+		mutatingHook("custom-kind", rule("example.com", "v1", "widgets", ""),
+			respondPatch(`[{op: replace, path: /kind, value: Other}]`)).withRequests(life("custom-kind")[:2]...).
+			withDifference("Refused are patches of `apiVersion` or `kind`", 0, 1),
 	}
 }

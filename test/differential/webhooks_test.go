@@ -23,85 +23,85 @@ type hook struct {
 	requests []request
 }
 
-// A webhook is one of a configuration's.
+// A webhook is one webhook of a configuration.
 type webhook struct {
-	// fields are in place of what a webhook has otherwise, or beside it.
+	// fields replace or extend the usual fields of a webhook.
 	fields string
-	// answer is what the backend answers; nil where the fields have somebody else called.
+	// answer is the backend's handler. It is nil if the fields name another backend.
 	answer http.Handler
 }
 
-// mutates is a configuration with one webhook, for a ConfigMap that is created, changed and
-// deleted.
-func mutates(name, fields string, answer http.Handler) hook {
-	return hook{"mutating", name, []webhook{{fields, answer}}, lifeOf(name)}
+// mutatingHook returns a configuration with one webhook, for a ConfigMap that is created, changed
+// and deleted.
+func mutatingHook(name, fields string, answer http.Handler) hook {
+	return hook{"mutating", name, []webhook{{fields, answer}}, lifeRequests(name)}
 }
 
-func validates(name, fields string, answer http.Handler) hook {
-	return hook{"validating", name, []webhook{{fields, answer}}, lifeOf(name)}
+func validatingHook(name, fields string, answer http.Handler) hook {
+	return hook{"validating", name, []webhook{{fields, answer}}, lifeRequests(name)}
 }
 
-// and adds a webhook to the configuration.
-func (h hook) and(fields string, answer http.Handler) hook {
+// withWebhook adds a webhook to the configuration.
+func (h hook) withWebhook(fields string, answer http.Handler) hook {
 	h.webhooks = append(h.webhooks, webhook{fields, answer})
 	return h
 }
 
-// asked replaces the requests.
-func (h hook) asked(requests ...request) hook {
+// withRequests replaces the requests.
+func (h hook) withRequests(requests ...request) hook {
 	h.requests = requests
 	return h
 }
 
-// unlike says of the requests with these indices how they differ.
-func (h hook) unlike(documented string, indices ...int) hook {
+// withDifference says how the answers to the requests with these indices differ.
+func (h hook) withDifference(documented string, indices ...int) hook {
 	for _, i := range indices {
-		h.requests[i].differs = documented
+		h.requests[i].difference = documented
 	}
 	return h
 }
 
-// audited says of these requests how their audit logs differ.
-func (h hook) audited(documented string, indices ...int) hook {
+// withAuditDifference says how the audit logs of these requests differ.
+func (h hook) withAuditDifference(documented string, indices ...int) hook {
 	for _, i := range indices {
-		h.requests[i].audits = documented
+		h.requests[i].auditDifference = documented
 	}
 	return h
 }
 
-// hooked is a ConfigMap that a hook's webhooks are called for.
-func hooked(hook, more string) string {
+// hookedConfigMap returns a ConfigMap that the hook's webhooks are called for.
+func hookedConfigMap(hook, more string) string {
 	return fmt.Sprintf("{kind: ConfigMap, apiVersion: v1, metadata: {name: %s, labels: {hook: %s}}, data: {a: b}%s}",
 		hook, hook, more)
 }
 
-func put(path, body string) request { return request{verb: "PUT", path: path, body: body} }
+func update(path, body string) request { return request{verb: "PUT", path: path, body: body} }
 
-func lifeOf(name string) []request {
+func lifeRequests(name string) []request {
 	one := configMaps + "/" + name
 	return []request{
-		create(configMaps+dry, hooked(name, "")), create(configMaps, hooked(name, "")),
-		patch("merge", one, "data: {c: d}"), put(one, hooked(name, "")),
-		remove(one+dry, ""), remove(one, "{gracePeriodSeconds: 0, propagationPolicy: Background}"),
+		create(configMaps+dryRun, hookedConfigMap(name, "")), create(configMaps, hookedConfigMap(name, "")),
+		patch("merge", one, "data: {c: d}"), update(one, hookedConfigMap(name, "")),
+		deleteRequest(one+dryRun, ""), deleteRequest(one, "{gracePeriodSeconds: 0, propagationPolicy: Background}"),
 	}
 }
 
-// all are the requests that make the configurations and those that they are about.
-func all(hooks []hook, backend *webhooktest.Server) []request {
+// hookRequests returns the requests that make the configurations, and the hooks' own.
+func hookRequests(hooks []hook, backend *webhooktest.Server) []request {
 	requests := []request{}
 	for _, h := range hooks {
-		// That a configuration is in force is seen by another webhook of it.
-		ready := h.configured("ready", "objectSelector: {matchLabels: {ready: "+h.name+"}}",
+		// Another webhook of the configuration shows when it is in force.
+		ready := h.webhookObject("ready", "objectSelector: {matchLabels: {ready: "+h.name+"}}",
 			webhookConfig(backend, "/ready"))
 		webhooks := []any{}
 		for i, w := range h.webhooks {
-			webhooks = append(webhooks, h.configured(string(rune('a'+i)), w.fields, webhookConfig(backend, h.path(i))))
+			webhooks = append(webhooks, h.webhookObject(string(rune('a'+i)), w.fields, webhookConfig(backend, h.path(i))))
 		}
 		kind := map[string]string{"mutating": "Mutating", "validating": "Validating"}[h.kind] + "WebhookConfiguration"
 		requests = append(requests, create(registration+h.kind+"webhookconfigurations", toJSON(map[string]any{
 			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": h.name},
 			"webhooks": append(webhooks, ready)})),
-			request{verb: "POST", path: configMaps + dry, until: `299 - "ready"`,
+			request{verb: "POST", path: configMaps + dryRun, until: `299 - "ready"`,
 				body: "{kind: ConfigMap, apiVersion: v1, metadata: {name: x, labels: {ready: " + h.name + "}}}"})
 		requests = append(requests, h.requests...)
 	}
@@ -110,8 +110,8 @@ func all(hooks []hook, backend *webhooktest.Server) []request {
 
 func (h hook) path(i int) string { return fmt.Sprintf("/%s/%d", h.name, i) }
 
-// configured is a webhook as it stands in the configuration.
-func (h hook) configured(name, fields string, config map[string]any) map[string]any {
+// webhookObject returns a webhook as it stands in the configuration.
+func (h hook) webhookObject(name, fields string, config map[string]any) map[string]any {
 	w := map[string]any{
 		"name": name + "." + h.name + ".example.com", "clientConfig": config, "sideEffects": "None",
 		"admissionReviewVersions": []any{"v1"}, "timeoutSeconds": 5, "failurePolicy": "Fail",
@@ -126,8 +126,8 @@ func webhookConfig(backend *webhooktest.Server, path string) map[string]any {
 	return map[string]any{"url": backend.URL(path), "caBundle": backend.Authority.PEM()}
 }
 
-// serving is the backend of the webhooks.
-func serving(t *testing.T, hooks []hook) *webhooktest.Server {
+// startBackend starts the backend of the webhooks.
+func startBackend(t *testing.T, hooks []hook) *webhooktest.Server {
 	t.Helper()
 	mux := http.NewServeMux()
 	mux.Handle("/ready", respond("{allowed: true, warnings: [ready]}"))
@@ -141,13 +141,13 @@ func serving(t *testing.T, hooks []hook) *webhooktest.Server {
 	return webhooktest.New(t, mux)
 }
 
-// respond answers with a response, which tells the audit log what was asked.
+// respond answers with a response. Its audit annotations are the request, unless it has its own.
 func respond(response string) http.Handler {
-	return answering(func(request map[string]any) map[string]any { return fromYAML(response) })
+	return respondFunc(func(request map[string]any) map[string]any { return fromYAML(response) })
 }
 
-// answering answers with what answer makes of the request.
-func answering(answer func(request map[string]any) map[string]any) http.Handler {
+// respondFunc answers each request with the response that answer returns.
+func respondFunc(answer func(request map[string]any) map[string]any) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		var review map[string]any
 		if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
@@ -169,8 +169,8 @@ func answering(answer func(request map[string]any) map[string]any) http.Handler 
 	})
 }
 
-// changing allows, with a JSON patch.
-func changing(patch string) http.Handler {
+// respondPatch allows, with a JSON patch.
+func respondPatch(patch string) http.Handler {
 	return respond(toJSON(map[string]any{"allowed": true, "patchType": "JSONPatch",
 		"patch": []byte(toJSON(fromYAML("patch: " + patch)["patch"]))}))
 }
@@ -195,20 +195,20 @@ func toJSON(object any) string {
 	return string(text)
 }
 
-// invalidHooks are webhooks that the API refuses, or takes with a warning.
+// invalidHooks creates webhooks that the API refuses, or accepts with a warning.
 func invalidHooks() []request {
 	requests := []request{}
 	for _, kind := range []string{"mutating", "validating"} {
 		named := map[string]string{"mutating": "Mutating", "validating": "Validating"}[kind] + "WebhookConfiguration"
 		configuration := func(webhooks ...any) request {
-			return create(registration+kind+"webhookconfigurations"+dry, toJSON(map[string]any{
+			return create(registration+kind+"webhookconfigurations"+dryRun, toJSON(map[string]any{
 				"apiVersion": "admissionregistration.k8s.io/v1", "kind": named,
 				"metadata": map[string]any{"name": "invalid"}, "webhooks": webhooks}))
 		}
 		requests = append(requests, configuration(), configuration(map[string]any{}))
 		h := hook{kind: kind, name: "invalid"}
 		valid := func(fields string) map[string]any {
-			return h.configured("a", fields, map[string]any{"url": "https://127.0.0.1:1/"})
+			return h.webhookObject("a", fields, map[string]any{"url": "https://127.0.0.1:1/"})
 		}
 		requests = append(requests, configuration(valid(""), valid("")))
 		for _, fields := range []string{
@@ -238,7 +238,7 @@ func invalidHooks() []request {
 			`matchConditions: [{name: "", expression: ""}, {name: "A_/b c", expression: "object.("}]`,
 			`matchConditions: [{name: a, expression: "variables.x"}, {name: b, expression: "params == null"}]`,
 			`matchConditions: [{name: a, expression: "namespaceObject.metadata.name == 'a'"}]`,
-			`matchConditions: [` + joined(65) + `]`,
+			`matchConditions: [` + matchConditions(65) + `]`,
 		} {
 			requests = append(requests, configuration(valid(fields)))
 		}
@@ -246,8 +246,8 @@ func invalidHooks() []request {
 	return slices.Clip(requests)
 }
 
-// joined are n match conditions.
-func joined(n int) string {
+// matchConditions returns n match conditions.
+func matchConditions(n int) string {
 	text := ""
 	for i := range n {
 		text += fmt.Sprintf("{name: c%d, expression: 'true'}, ", i)

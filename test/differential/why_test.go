@@ -20,13 +20,14 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// ago is how long ago something was.
-var ago = regexp.MustCompile(`\w+ ago`)
+// agePattern matches an age, such as 3s ago.
+var agePattern = regexp.MustCompile(`\w+ ago`)
 
-// askWhy asks a kube-apiserver, which records nothing: `gatehouse why` says so, and what the
-// object's managedFields tell, to an administrator and to who may read the object alone. Who would
-// have to be given a role that kube-apiserver doesn't have isn't sent for it.
-func askWhy(ctx context.Context, t *testing.T, bin string, p *alone) {
+// askWhy runs `gatehouse why` with a kube-apiserver, which records nothing. The command must say
+// so, and show what the object's managedFields contain, to an administrator and to a user who may
+// only read the object. It must not tell the user to ask for a role that kube-apiserver doesn't
+// have.
+func askWhy(ctx context.Context, t *testing.T, bin string, p *plainServer) {
 	maps := p.client.CoreV1().ConfigMaps("default")
 	if _, err := maps.Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{Name: "greeting"},
 		Data: map[string]string{"text": "hello"}}, metav1.CreateOptions{FieldManager: "kubectl-create"}); err != nil {
@@ -79,7 +80,7 @@ func askWhy(ctx context.Context, t *testing.T, bin string, p *alone) {
 			if err := command.Run(); !errors.As(err, &failed) || failed.ExitCode() != 1 {
 				t.Errorf("why %s %v: %v, and not exit code 1", about, as, err)
 			}
-			told := ago.ReplaceAllString(strings.Join(strings.Fields(stdout.String()), " "), "TIME ago")
+			told := agePattern.ReplaceAllString(strings.Join(strings.Fields(stdout.String()), " "), "TIME ago")
 			if !strings.Contains(told, want[0]) || want[0] == "" && told != "" ||
 				!strings.Contains(stderr.String(), want[1]) {
 				t.Errorf("why %s %v says\n%s%sand should say %q", about, as, stdout.String(), stderr.String(), want)
