@@ -35,7 +35,7 @@ func TestSamples(t *testing.T) {
 			t.Errorf("%v: got %s, want %s", []float64(s), got, want)
 		}
 	}
-	if got := (samples{2, 9}).over(samples{4, 3}); !slices.Equal(got, samples{0.5, 3}) {
+	if got := (samples{2, 9}).ratiosTo(samples{4, 3}); !slices.Equal(got, samples{0.5, 3}) {
 		t.Errorf("ratios: got %v", got)
 	}
 	if got := (samples{}).show(1, ""); got != "–" {

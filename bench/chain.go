@@ -25,21 +25,21 @@ import (
 	"gatehouse.dev/telemetry"
 )
 
-// few are the plugins whose chain is timed alone. They look at the namespace only, so their chain's
-// time is the chain's own.
-var few = config.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle",
+// fewPlugins selects the plugins whose chain is timed alone. They look at the namespace only, so
+// the time is the chain's own.
+var fewPlugins = config.Options{Exact: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceLifecycle",
 	"NamespaceExists"}}
 
 // A chainCase is a chain to be timed.
 type chainCase struct {
-	name string
-	with []plugin.Descriptor // besides the few
+	name  string
+	extra []plugin.Descriptor // besides the few
 }
 
 var chainCases = []chainCase{
-	{strings.Join(few.Exact, ", "), nil},
-	{"… and one more that reads the pod in both phases", []plugin.Descriptor{probe("Reads", func(*corev1.Pod) {})}},
-	{"… and one more that changes it", []plugin.Descriptor{probe("Changes", func(pod *corev1.Pod) {
+	{strings.Join(fewPlugins.Exact, ", "), nil},
+	{"… and one more that reads the pod in both phases", []plugin.Descriptor{probeDescriptor("Reads", func(*corev1.Pod) {})}},
+	{"… and one more that changes it", []plugin.Descriptor{probeDescriptor("Changes", func(pod *corev1.Pod) {
 		n, _ := strconv.Atoi(pod.Labels["n"])
 		pod.Labels["n"] = strconv.Itoa(n + 1)
 	})}},
@@ -48,11 +48,11 @@ var chainCases = []chainCase{
 // timeChain measures both phases of the creation of a pod: the pod in the server's own form, the
 // chain with its metrics and with the caches and clients of a server that runs in this process.
 func timeChain(b *testing.B, env *plugin.Env, c chainCase) {
-	selected, err := few.Select(plugins.List)
+	selected, err := fewPlugins.Select(plugins.List)
 	if err != nil {
 		b.Fatal(err)
 	}
-	timed, err := chain.New(append(selected, c.with...), nil, env, telemetry.Metrics())
+	timed, err := chain.New(append(selected, c.extra...), nil, env, telemetry.Metrics())
 	if err != nil {
 		b.Fatal(err)
 	}
@@ -79,25 +79,26 @@ func timeChain(b *testing.B, env *plugin.Env, c chainCase) {
 	}
 }
 
-// probe is a plugin that takes part in both phases and does what the function does in the first.
-func probe(name string, mutate func(*corev1.Pod)) plugin.Descriptor {
+// probeDescriptor returns a plugin that takes part in both phases, and that calls mutate in the
+// first.
+func probeDescriptor(name string, mutate func(*corev1.Pod)) plugin.Descriptor {
 	return plugin.Descriptor{
 		Name:   name,
 		Phases: plugin.Mutating | plugin.Validating, Operations: plugin.EveryOperation,
-		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return prober{mutate}, nil },
+		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return probe{mutate}, nil },
 	}
 }
 
-type prober struct{ mutate func(*corev1.Pod) }
+type probe struct{ mutate func(*corev1.Pod) }
 
-func (p prober) Handles(admission.Operation) bool { return p.mutate != nil }
+func (p probe) Handles(admission.Operation) bool { return p.mutate != nil }
 
-func (p prober) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p probe) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	p.mutate(a.GetObject().(*corev1.Pod))
 	return nil
 }
 
-func (p prober) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+func (p probe) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	_ = a.GetObject().(*corev1.Pod)
 	return nil
 }
@@ -107,13 +108,13 @@ func withEnv(ctx context.Context, dir string, f func(*plugin.Env) error) error {
 	klog.SetLogger(klog.Logger{}) // which writes nothing
 	var env *plugin.Env
 	// A plugin is shown what the server offers when it is built. This one does nothing else.
-	look := probe("Look", nil)
+	look := probeDescriptor("Look", nil)
 	look.New = func(_ io.Reader, offered *plugin.Env) (plugin.Plugin, error) {
 		env = offered
-		return prober{}, nil
+		return probe{}, nil
 	}
 	config := server.NewConfig(append([]plugin.Descriptor{look}, plugins.List...))
-	config.Admission.Enable = append([]string{look.Name}, measured.Enable...)
+	config.Admission.Enable = append([]string{look.Name}, measuredPlugins.Enable...)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

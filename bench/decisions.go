@@ -52,11 +52,11 @@ const (
 	manyTurn = 4 * manyClients
 )
 
-// measureDecisions has three new servers up in each round: two processes of the same program differ
+// measureDecisions starts three new servers in each round: two processes of the same program differ
 // by 2 to 4 % for as long as they live, which more pods don't level out, and more processes do. The
-// three take turns, whose order is another one each time: one client makes a third of a round's
-// pods on each of them, and then all clients make the others. What is told are the ratios within a
-// round, to the mean of the two without decisions.
+// three take turns in a random order: one client makes a third of a round's pods on each of them,
+// and then all clients make the others. The report has the ratios within a round, to the mean of
+// the two servers without decisions.
 func measureDecisions(ctx context.Context, o options, bin string) (string, error) {
 	all := make([][]recorderFigures, len(pluginSets))
 	for c := range pluginSets {
@@ -101,10 +101,10 @@ func (c pluginSet) measure(ctx context.Context, pods int, bin string, all []reco
 			return fmt.Errorf("%s: %w", recorders[i].name, err)
 		}
 	}
-	if err := oneByOne(ctx, loads, pods/3, all); err != nil {
+	if err := createOneByOne(ctx, loads, pods/3, all); err != nil {
 		return err
 	}
-	return manyAtOnce(ctx, loads, pods, all)
+	return createManyAtOnce(ctx, loads, pods, all)
 }
 
 // recorderFigures are a server's, one value for each round.
@@ -122,10 +122,11 @@ func (c pluginSet) prepare(ctx context.Context, l *load) error {
 	return err
 }
 
-// oneByOne has one client make n pods on each server, and adds the medians of what they took.
-func oneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
+// createOneByOne has one client make n pods on each server, and adds the medians of the times that
+// they took.
+func createOneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
 	took := make([]samples, len(loads))
-	err := inTurns(loads, n, loneTurn, func(i int) error {
+	err := takeTurns(loads, n, loneTurn, func(i int) error {
 		for range loneTurn {
 			one, err := loads[i].create(ctx, 1, 1)
 			if err != nil {
@@ -144,15 +145,15 @@ func oneByOne(ctx context.Context, loads []*load, n int, all []recorderFigures) 
 	return nil
 }
 
-// manyAtOnce has all clients make n pods on each server, and adds how many they made in a second,
-// and what a server took for it, all that it does behind its answers included.
-func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
+// createManyAtOnce has all clients make n pods on each server. It adds how many they made in a
+// second, and the processor time of each, with all that the server does after its answers.
+func createManyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures) error {
 	made, took := make([]int, len(loads)), make([]time.Duration, len(loads))
-	before, err := cpuOfLoads(loads)
+	before, err := serversCPU(loads)
 	if err != nil {
 		return err
 	}
-	err = inTurns(loads, n, manyTurn, func(i int) error {
+	err = takeTurns(loads, n, manyTurn, func(i int) error {
 		begin := time.Now()
 		_, err := loads[i].create(ctx, manyClients, manyTurn)
 		made[i], took[i] = made[i]+manyTurn, took[i]+time.Since(begin)
@@ -161,7 +162,7 @@ func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures
 	if err != nil {
 		return err
 	}
-	after, err := cpuOfLoads(loads)
+	after, err := serversCPU(loads)
 	if err != nil {
 		return err
 	}
@@ -173,9 +174,9 @@ func manyAtOnce(ctx context.Context, loads []*load, n int, all []recorderFigures
 	return nil
 }
 
-// inTurns has each server make n pods, some at each of its turns. What one does behind its last
-// answer falls to the next, so that none is always behind the same.
-func inTurns(loads []*load, n, some int, turn func(server int) error) error {
+// takeTurns has each server make n pods, some at each of its turns. The order is random, so that
+// what a server still does after its last answer doesn't always fall to the same next one.
+func takeTurns(loads []*load, n, some int, turn func(server int) error) error {
 	for made := 0; made < n; made += some {
 		for _, i := range rand.Perm(len(loads)) {
 			if err := turn(i); err != nil {
@@ -186,7 +187,8 @@ func inTurns(loads []*load, n, some int, turn func(server int) error) error {
 	return nil
 }
 
-func cpuOfLoads(loads []*load) ([]time.Duration, error) {
+// serversCPU returns the processor time of each load's server.
+func serversCPU(loads []*load) ([]time.Duration, error) {
 	spent := make([]time.Duration, len(loads))
 	for i, l := range loads {
 		var err error
@@ -202,10 +204,10 @@ func recorderTable(name string, all []recorderFigures) string {
 	with, without, again := all[0], all[1], all[2]
 	fmt.Fprintf(&b, "| %s | %s | %s | ratio | ratio of two without |\n"+
 		"| --- | ---: | ---: | ---: | ---: |\n", name, recorders[0].name, recorders[1].name)
-	row := func(name, unit string, digits int, of func(recorderFigures) samples) {
-		base := of(without).and(of(again))
-		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, of(with).show(digits, unit), base.show(digits, unit),
-			of(with).over(base).show(3, ""), of(again).over(of(without)).show(3, ""))
+	row := func(name, unit string, digits int, figure func(recorderFigures) samples) {
+		base := figure(without).meansWith(figure(again))
+		fmt.Fprintf(&b, "| %s | %s | %s | %s | %s |\n", name, figure(with).show(digits, unit), base.show(digits, unit),
+			figure(with).ratiosTo(base).show(3, ""), figure(again).ratiosTo(figure(without)).show(3, ""))
 	}
 	row("a create, 1 client, p50", " ms", 2, func(f recorderFigures) samples { return f.p50 })
 	row(fmt.Sprintf("creates/s, %d clients", manyClients), "", 0, func(f recorderFigures) samples { return f.rate })

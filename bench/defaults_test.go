@@ -44,7 +44,7 @@ func BenchmarkDefaults(b *testing.B) {
 }
 
 func timeDefaults(b *testing.B, env *plugin.Env, recorded bool) {
-	// What ResourceQuota does is done by the server's storage.
+	// The server's storage does the work of ResourceQuota.
 	options := config.Options{Enable: []string{"AlwaysPullImages"}, Disable: []string{"ResourceQuota"}}
 	selected, err := options.Select(plugins.List)
 	if err != nil {
@@ -94,16 +94,16 @@ func timeDefaults(b *testing.B, env *plugin.Env, recorded bool) {
 		Namespace: namespace}
 	ctx := apirequest.WithUser(apirequest.WithRequestInfo(audit.WithAuditContext(b.Context()), info), alice)
 	req := httptest.NewRequestWithContext(ctx, http.MethodPost, "/api/v1/namespaces/"+namespace+"/pods", nil)
-	w := discard{http.Header{}}
+	w := discardResponse{http.Header{}}
 	b.ReportAllocs()
 	for b.Loop() {
 		create.ServeHTTP(w, req)
 	}
 }
 
-// discard is a ResponseWriter that keeps nothing.
-type discard struct{ header http.Header }
+// discardResponse is a ResponseWriter that keeps nothing.
+type discardResponse struct{ header http.Header }
 
-func (d discard) Header() http.Header          { return d.header }
-func (discard) Write(data []byte) (int, error) { return len(data), nil }
-func (discard) WriteHeader(int)                {}
+func (d discardResponse) Header() http.Header          { return d.header }
+func (discardResponse) Write(data []byte) (int, error) { return len(data), nil }
+func (discardResponse) WriteHeader(int)                {}

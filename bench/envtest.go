@@ -24,7 +24,7 @@ type envtestCase struct {
 	start, both samples // s
 }
 
-// goTestFigures are of one process with gatehousetest.
+// goTestFigures has what one process with gatehousetest measured.
 type goTestFigures struct {
 	First  float64 // s
 	Second float64 // s, while the first runs
@@ -58,7 +58,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 				c.start, c.both = append(c.start, start), append(c.both, both)
 			}
 		}
-		f, err := goTestOnce(ctx, bin, o.idle)
+		f, err := runGoTest(ctx, bin, o.idle)
 		if err != nil {
 			return "", err
 		}
@@ -70,7 +70,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n| | Gatehouse | kube-apiserver and etcd | ratio |\n| --- | --- | --- | --- |\n", machine())
+	fmt.Fprintf(&b, "%s\n\n| | Gatehouse | kube-apiserver and etcd | ratio |\n| --- | --- | --- | --- |\n", describeMachine())
 	for _, row := range []struct {
 		name   string
 		values func(*envtestCase) samples
@@ -80,7 +80,7 @@ func measureEnvtest(ctx context.Context, o options, bin string) (string, error) 
 	} {
 		ours, theirs := row.values(cases[0]), row.values(cases[1])
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.name, ours.show(2, "s"), theirs.show(2, "s"),
-			ours.over(theirs).show(2, ""))
+			ours.ratiosTo(theirs).show(2, ""))
 	}
 	for _, row := range []struct {
 		name     string
@@ -113,8 +113,8 @@ func (c *envtestCase) run(ctx context.Context) (start, both float64, err error) 
 	return start, time.Since(began).Seconds(), err
 }
 
-// goTestOnce has a process start servers, and read its memory that long after.
-func goTestOnce(ctx context.Context, bin string, idle time.Duration) (f goTestFigures, err error) {
+// runGoTest runs program gotest: it starts servers, and reads its memory after idle.
+func runGoTest(ctx context.Context, bin string, idle time.Duration) (f goTestFigures, err error) {
 	child := exec.CommandContext(ctx, filepath.Join(bin, "gotest"), idle.String())
 	var stderr bytes.Buffer
 	child.Stderr = &stderr

@@ -30,27 +30,27 @@ type feature struct {
 // features are measured one after the other, on servers of their own.
 var features = []feature{
 	{"nothing but the plugins", func(context.Context, kubernetes.Interface, *yesWebhook) error { return nil }},
-	{"a webhook", webhooks(1, nil)},
-	{"10 webhooks", webhooks(10, nil)},
-	{"100 webhooks, excluded by a condition", webhooks(100, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
+	{"a webhook", installWebhooks(1, nil)},
+	{"10 webhooks", installWebhooks(10, nil)},
+	{"100 webhooks, excluded by a condition", installWebhooks(100, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
 		w.MatchConditions = []admissionregistrationv1.MatchCondition{{Name: "not-this-one",
 			Expression: fmt.Sprintf("object.metadata.name == 'this-%d'", i)}}
 	})},
-	{"100 webhooks, excluded by a selector", webhooks(100, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
+	{"100 webhooks, excluded by a selector", installWebhooks(100, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
 		w.ObjectSelector = &metav1.LabelSelector{MatchLabels: map[string]string{"team": fmt.Sprint(i)}}
 	})},
-	{"1,000 webhooks for other kinds", webhooks(1000, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
+	{"1,000 webhooks for other kinds", installWebhooks(1000, func(i int, w *admissionregistrationv1.ValidatingWebhook) {
 		w.Rules[0].APIGroups, w.Rules[0].Resources = []string{"example.com"}, []string{fmt.Sprint("kind", i)}
 	})},
 	{"a quota", func(ctx context.Context, client kubernetes.Interface, _ *yesWebhook) error {
-		return quota(ctx, client)
+		return installQuota(ctx, client)
 	}},
 	{"100 policies", func(ctx context.Context, client kubernetes.Interface, _ *yesWebhook) error {
-		if err := parallel(ctx, 100,
-			func(i int) error { return validating(ctx, client, i, "pods", unlike(i), nil, "") }); err != nil {
+		if err := runParallel(ctx, 100,
+			func(i int) error { return createValidatingPolicy(ctx, client, i, "pods", trueExpression(i), nil, "") }); err != nil {
 			return err
 		}
-		return inForce(ctx, client)
+		return awaitPolicies(ctx, client)
 	}},
 }
 
@@ -60,8 +60,8 @@ type yesWebhook struct {
 	ca  []byte
 }
 
-// webhooks are n of them that are asked about pods, but for what change does to each.
-func webhooks(n int, change func(int, *admissionregistrationv1.ValidatingWebhook)) func(context.Context,
+// installWebhooks returns an install function for n webhooks about pods. change may alter each.
+func installWebhooks(n int, change func(int, *admissionregistrationv1.ValidatingWebhook)) func(context.Context,
 	kubernetes.Interface, *yesWebhook) error {
 	return func(ctx context.Context, client kubernetes.Interface, hook *yesWebhook) error {
 		one := func(name string, i int) admissionregistrationv1.ValidatingWebhook {
@@ -70,7 +70,7 @@ func webhooks(n int, change func(int, *admissionregistrationv1.ValidatingWebhook
 				ClientConfig: admissionregistrationv1.WebhookClientConfig{URL: ptr.To(hook.url + "/" + validate),
 					CABundle: hook.ca},
 				Rules: []admissionregistrationv1.RuleWithOperations{
-					on("pods").ResourceRules[0].RuleWithOperations},
+					matchResource("pods").ResourceRules[0].RuleWithOperations},
 				SideEffects:             ptr.To(admissionregistrationv1.SideEffectClassNone),
 				AdmissionReviewVersions: []string{"v1"},
 			}
@@ -97,9 +97,9 @@ func webhooks(n int, change func(int, *admissionregistrationv1.ValidatingWebhook
 	}
 }
 
-// quota limits what nobody comes near to. Its status is written, too: kube-apiserver enforces what
-// is there, which its controller would write.
-func quota(ctx context.Context, client kubernetes.Interface) error {
+// installQuota makes a quota that is never reached. It writes the status too: kube-apiserver has no
+// controller here that would, and enforces what is in the status.
+func installQuota(ctx context.Context, client kubernetes.Interface) error {
 	quotas := client.CoreV1().ResourceQuotas(namespace)
 	limits := corev1.ResourceList{corev1.ResourcePods: resource.MustParse("1M"),
 		corev1.ResourceRequestsCPU: resource.MustParse("1M")}
@@ -118,7 +118,7 @@ func quota(ctx context.Context, client kubernetes.Interface) error {
 	return nil // Gatehouse's controller has been faster
 }
 
-// awaitRefusal waits until the pod that nobody makes is refused with these words.
+// awaitRefusal waits until the pod named probe is refused with these words.
 func awaitRefusal(ctx context.Context, client kubernetes.Interface, words string) error {
 	for {
 		_, err := client.CoreV1().Pods(namespace).Create(ctx, newPod("probe"),
@@ -150,8 +150,8 @@ func measureFeatures(ctx context.Context, o options, bin string) (string, error)
 	}
 	slices.SortStableFunc(rows, func(a, b featureRow) int { return cmp.Compare(a.times.median(), b.times.median()) })
 	var b strings.Builder
-	fmt.Fprintf(&b, "| | %s | %s | times as fast |\n| --- | ---: | ---: | ---: |\n", subjects[full].name,
-		subjects[peer].name)
+	fmt.Fprintf(&b, "| | %s | %s | times as fast |\n| --- | ---: | ---: | ---: |\n", subjects[gatehouse].name,
+		subjects[kubernetesPeer].name)
 	for _, row := range rows {
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", row.name, row.ours.show(row.digits, row.unit),
 			row.theirs.show(row.digits, row.unit), row.times.show(2, ""))
@@ -184,7 +184,7 @@ func startYesWebhook(ctx context.Context, bin string) (*yesWebhook, func(), erro
 }
 
 func measureFeature(ctx context.Context, o options, bin string, f feature, hook *yesWebhook) ([]featureRow, error) {
-	measured := []int{full, peer}
+	measured := []int{gatehouse, kubernetesPeer}
 	var loads []*load
 	for _, s := range measured {
 		dir, err := os.MkdirTemp(bin, "features-")
@@ -219,7 +219,7 @@ func measureFeature(ctx context.Context, o options, bin string, f feature, hook 
 			if lone[i], err = loads[i].create(ctx, 1, o.pods/10); err != nil {
 				return nil, err
 			}
-			if all[i], err = loads[i].profiled(ctx, o, fmt.Sprintf("%s-%d", f.name, i), o.pods); err != nil {
+			if all[i], err = loads[i].createProfiled(ctx, o, fmt.Sprintf("%s-%d", f.name, i), o.pods); err != nil {
 				return nil, err
 			}
 			progress("features %d of %d: %-40s %-24s %.2f ms, %.0f/s", round+1, o.rounds, f.name,
@@ -229,6 +229,6 @@ func measureFeature(ctx context.Context, o options, bin string, f feature, hook 
 		one.theirs = append(one.theirs, milliseconds(lone[1].p50))
 		many.ours, many.theirs = append(many.ours, all[0].rate), append(many.theirs, all[1].rate)
 	}
-	one.times, many.times = one.theirs.over(one.ours), many.ours.over(many.theirs)
+	one.times, many.times = one.theirs.ratiosTo(one.ours), many.ours.ratiosTo(many.theirs)
 	return []featureRow{one, many}, nil
 }

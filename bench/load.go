@@ -27,7 +27,7 @@ import (
 
 const (
 	namespace = "bench"
-	// manyClients is how many write at a time where it isn't one.
+	// manyClients is how many clients write at a time if it isn't one.
 	manyClients = 32
 	// warmUp is how many pods are made before anything is counted.
 	warmUp = 500
@@ -49,17 +49,18 @@ type load struct {
 	clients []kubernetes.Interface
 	pods    int    // made so far
 	prefix  string // of their names
-	// namespace, where it isn't empty, is where the pods are made.
+	// namespace is the namespace of the pods; empty means bench.
 	namespace string
-	// shape, where there is one, makes of each pod what it is to be.
+	// shape changes each pod before it is created, if set.
 	shape func(*corev1.Pod)
-	// speak, where there is one, makes of an administrator's configuration that of the clients.
+	// speak makes the clients' configuration from an administrator's. The default is
+	// protobufConfig.
 	speak func(context.Context, *rest.Config) (*rest.Config, error)
 }
 
 // prepare connects the clients, makes the namespace they write to, and some pods.
 func (l *load) prepare(ctx context.Context) error {
-	speak := withProtobuf
+	speak := protobufConfig
 	if l.speak != nil {
 		speak = l.speak
 	}
@@ -90,14 +91,15 @@ func (l *load) prepare(ctx context.Context) error {
 	return err
 }
 
-// withProtobuf is the configuration of a client that speaks as Kubernetes' own do.
-func withProtobuf(_ context.Context, config *rest.Config) (*rest.Config, error) {
+// protobufConfig makes the configuration of a client that sends protobuf, as Kubernetes' own
+// clients do.
+func protobufConfig(_ context.Context, config *rest.Config) (*rest.Config, error) {
 	config.ContentType, config.AcceptContentTypes = runtime.ContentTypeProtobuf, runtime.ContentTypeProtobuf
 	return config, nil
 }
 
-// newClient is a client with a connection of its own: client-go shares one between clients of the
-// same configuration, but not of different dialers.
+// newClient returns a client with a connection of its own: client-go shares one between clients of
+// the same configuration, but not of different dialers.
 func newClient(config *rest.Config) (kubernetes.Interface, error) {
 	config = rest.CopyConfig(config)
 	config.Dial = (&net.Dialer{}).DialContext
@@ -105,13 +107,13 @@ func newClient(config *rest.Config) (kubernetes.Interface, error) {
 	return kubernetes.NewForConfig(config)
 }
 
-// create makes n pods with so many clients, each of which makes one after the other.
+// create makes n pods. Each of the clients makes one after the other.
 func (l *load) create(ctx context.Context, clients, n int) (batch, error) {
 	return l.createEvery(ctx, clients, n, 0)
 }
 
-// paced makes n pods with all clients, at most so many a second.
-func (l *load) paced(ctx context.Context, n, rate int) (batch, error) {
+// createPaced makes n pods with all clients, at most rate in a second.
+func (l *load) createPaced(ctx context.Context, n, rate int) (batch, error) {
 	return l.createEvery(ctx, manyClients, n, time.Second/time.Duration(rate))
 }
 
@@ -167,8 +169,8 @@ func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Du
 	}, nil
 }
 
-// chainTime is what the server's own metrics say it has spent in admission, and on how many
-// creates.
+// chainTime returns the time that the server has spent in admission by its own metrics, and the
+// number of creates.
 func (l *load) chainTime(ctx context.Context) (spent time.Duration, creates float64, err error) {
 	text, err := l.clients[0].Discovery().RESTClient().Get().AbsPath("/metrics").DoRaw(ctx)
 	if err != nil {
@@ -194,8 +196,7 @@ func (l *load) chainTime(ctx context.Context) (spent time.Duration, creates floa
 	return spent, creates, nil
 }
 
-// newPod is what a deployment's pod looks like: two containers with resources and probes, two
-// volumes.
+// newPod returns a pod like a Deployment's: two containers with resources and probes, two volumes.
 func newPod(name string) *corev1.Pod {
 	resources := func(cpu, memory string) corev1.ResourceList {
 		return corev1.ResourceList{corev1.ResourceCPU: resource.MustParse(cpu),

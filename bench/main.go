@@ -20,7 +20,7 @@ import (
 // chainRounds is how often the chain alone is timed, a second each time.
 const chainRounds = 7
 
-// options say how much is measured.
+// options has the values of the flags.
 type options struct {
 	starts, rounds, pods int
 	idle, timeout        time.Duration
@@ -34,9 +34,9 @@ type options struct {
 }
 
 func main() {
-	// Some of what is measured, or measured against, are processes of this program.
-	for variable, do := range map[string]func(string) error{bareWebhook: asBareWebhook,
-		profiledWebhook: asProfiledWebhook} {
+	// Some of the measured processes are this program.
+	for variable, do := range map[string]func(string) error{bareWebhook: serveBareWebhook,
+		profiledWebhook: runProfiledWebhook} {
 		if value := os.Getenv(variable); value != "" {
 			if err := do(value); err != nil {
 				fmt.Fprintf(os.Stderr, "bench: %v\n", err)
@@ -77,7 +77,7 @@ func main() {
 	}
 }
 
-// progress says on the standard error output what is going on.
+// progress prints a line with the time to the standard error output.
 func progress(format string, args ...any) {
 	fmt.Fprintf(os.Stderr, time.Now().Format(time.TimeOnly)+" "+format+"\n", args...)
 }
@@ -212,7 +212,7 @@ func (r *results) measureLoad(ctx context.Context, bin string) error {
 		}
 	}
 	stop()
-	r.pods = loads[full].pods
+	r.pods = loads[gatehouse].pods
 	for range r.options.starts {
 		for i, s := range subjects {
 			again, err := start(ctx, s, bin, loads[i].server.Dir)
@@ -254,7 +254,7 @@ func (r *results) measureBatches(ctx context.Context, i int, l *load) error {
 	}
 	f.one.add(one)
 	f.many.add(many)
-	if passed := createsThen - creates; passed > 0 { // none where there is no chain
+	if passed := createsThen - creates; passed > 0 { // none if there is no chain
 		f.admission = append(f.admission, float64((spentThen-spent).Nanoseconds())/1000/passed)
 	}
 	return nil

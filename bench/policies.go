@@ -31,17 +31,19 @@ type policyCase struct {
 var policyCases = []policyCase{
 	{"no policies", func(context.Context, kubernetes.Interface) error { return nil }},
 	{"100 policies on pods", func(ctx context.Context, client kubernetes.Interface) error {
-		return parallel(ctx, 100, func(i int) error { return validating(ctx, client, i, "pods", unlike(i), nil, "") })
+		return runParallel(ctx, 100, func(i int) error {
+			return createValidatingPolicy(ctx, client, i, "pods", trueExpression(i), nil, "")
+		})
 	}},
 	{"1,024 bindings of one policy", func(ctx context.Context, client kubernetes.Interface) error {
-		if err := validating(ctx, client, 0, "pods", unlike(0), nil, ""); err != nil {
+		if err := createValidatingPolicy(ctx, client, 0, "pods", trueExpression(0), nil, ""); err != nil {
 			return err
 		}
-		return parallel(ctx, 1023,
-			func(i int) error { return bind(ctx, client, fmt.Sprint("more-", i), "policy-0", nil) })
+		return runParallel(ctx, 1023,
+			func(i int) error { return createBinding(ctx, client, fmt.Sprint("more-", i), "policy-0", nil) })
 	}},
 	{"1,024 params of one policy", func(ctx context.Context, client kubernetes.Interface) error {
-		if err := parallel(ctx, 1024, func(i int) error {
+		if err := runParallel(ctx, 1024, func(i int) error {
 			_, err := client.CoreV1().ConfigMaps(namespace).Create(ctx, &corev1.ConfigMap{ObjectMeta: metav1.ObjectMeta{
 				Name: fmt.Sprint("param-", i), Labels: map[string]string{"param": "true"}},
 				Data: map[string]string{"max": "3"}},
@@ -50,30 +52,34 @@ var policyCases = []policyCase{
 		}); err != nil {
 			return err
 		}
-		return validating(ctx, client, 0, "pods", "size(object.spec.containers) <= int(params.data.max)",
+		return createValidatingPolicy(ctx, client, 0, "pods", "size(object.spec.containers) <= int(params.data.max)",
 			&admissionregistrationv1.ParamKind{APIVersion: "v1", Kind: "ConfigMap"}, "param")
 	}},
 	{"2,000 policies that can't match", func(ctx context.Context, client kubernetes.Interface) error {
-		return parallel(ctx, 2000, func(i int) error {
-			return validating(ctx, client, i, "replicationcontrollers", unlike(i), nil, "")
+		return runParallel(ctx, 2000, func(i int) error {
+			return createValidatingPolicy(ctx, client, i, "replicationcontrollers", trueExpression(i), nil, "")
 		})
 	}},
 	{"20 mutating policies that set a label", func(ctx context.Context, client kubernetes.Interface) error {
-		return parallel(ctx, 20, func(i int) error { return mutating(ctx, client, i) })
+		return runParallel(ctx, 20, func(i int) error { return createMutatingPolicy(ctx, client, i) })
 	}},
 	{"1,000 policies, no two alike", func(ctx context.Context, client kubernetes.Interface) error {
-		return parallel(ctx, 1000, func(i int) error { return validating(ctx, client, i, "pods", unlike(i), nil, "") })
+		return runParallel(ctx, 1000, func(i int) error {
+			return createValidatingPolicy(ctx, client, i, "pods", trueExpression(i), nil, "")
+		})
 	}},
 	{"1,000 policies, all alike", func(ctx context.Context, client kubernetes.Interface) error {
-		return parallel(ctx, 1000, func(i int) error { return validating(ctx, client, i, "pods", unlike(0), nil, "") })
+		return runParallel(ctx, 1000, func(i int) error {
+			return createValidatingPolicy(ctx, client, i, "pods", trueExpression(0), nil, "")
+		})
 	}},
 }
 
-// unlike is an expression that holds for every pod, and reads like no other.
-func unlike(i int) string { return fmt.Sprintf("object.metadata.name != 'not-this-%d'", i) }
+// trueExpression returns an expression that holds for every pod. No two are alike.
+func trueExpression(i int) string { return fmt.Sprintf("object.metadata.name != 'not-this-%d'", i) }
 
-// parallel does something n times, several at a time.
-func parallel(ctx context.Context, n int, do func(int) error) error {
+// runParallel calls do n times, several at a time.
+func runParallel(ctx context.Context, n int, do func(int) error) error {
 	ctx, cancel := context.WithCancelCause(ctx)
 	defer cancel(nil)
 	var next atomic.Int64
@@ -91,7 +97,7 @@ func parallel(ctx context.Context, n int, do func(int) error) error {
 	return context.Cause(ctx)
 }
 
-func on(resource string) *admissionregistrationv1.MatchResources {
+func matchResource(resource string) *admissionregistrationv1.MatchResources {
 	group := ""
 	return &admissionregistrationv1.MatchResources{
 		ResourceRules: []admissionregistrationv1.NamedRuleWithOperations{{
@@ -103,14 +109,15 @@ func on(resource string) *admissionregistrationv1.MatchResources {
 	}
 }
 
-// validating makes a policy and its binding, by a label of its params where there is one.
-func validating(ctx context.Context, client kubernetes.Interface, i int, resource, expression string,
+// createValidatingPolicy makes a policy and its binding. If kind is not nil, the binding selects
+// params by paramLabel.
+func createValidatingPolicy(ctx context.Context, client kubernetes.Interface, i int, resource, expression string,
 	kind *admissionregistrationv1.ParamKind, paramLabel string) error {
 	name := fmt.Sprint("policy-", i)
 	if _, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Create(ctx,
 		&admissionregistrationv1.ValidatingAdmissionPolicy{
 			ObjectMeta: metav1.ObjectMeta{Name: name},
-			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: on(resource), ParamKind: kind,
+			Spec: admissionregistrationv1.ValidatingAdmissionPolicySpec{MatchConstraints: matchResource(resource), ParamKind: kind,
 				Validations: []admissionregistrationv1.Validation{{Expression: expression}}},
 		}, metav1.CreateOptions{}); err != nil {
 		return err
@@ -120,10 +127,10 @@ func validating(ctx context.Context, client kubernetes.Interface, i int, resourc
 		ref = &admissionregistrationv1.ParamRef{ParameterNotFoundAction: ptr.To(admissionregistrationv1.DenyAction),
 			Selector: &metav1.LabelSelector{MatchLabels: map[string]string{paramLabel: "true"}}}
 	}
-	return bind(ctx, client, name, name, ref)
+	return createBinding(ctx, client, name, name, ref)
 }
 
-func bind(ctx context.Context, client kubernetes.Interface, name, policy string,
+func createBinding(ctx context.Context, client kubernetes.Interface, name, policy string,
 	ref *admissionregistrationv1.ParamRef) error {
 	_, err := client.AdmissionregistrationV1().ValidatingAdmissionPolicyBindings().Create(ctx,
 		&admissionregistrationv1.ValidatingAdmissionPolicyBinding{
@@ -134,13 +141,13 @@ func bind(ctx context.Context, client kubernetes.Interface, name, policy string,
 	return err
 }
 
-func mutating(ctx context.Context, client kubernetes.Interface, i int) error {
+func createMutatingPolicy(ctx context.Context, client kubernetes.Interface, i int) error {
 	name := fmt.Sprint("policy-", i)
 	api := client.AdmissionregistrationV1()
 	if _, err := api.MutatingAdmissionPolicies().Create(ctx, &admissionregistrationv1.MutatingAdmissionPolicy{
 		ObjectMeta: metav1.ObjectMeta{Name: name},
 		Spec: admissionregistrationv1.MutatingAdmissionPolicySpec{
-			MatchConstraints: on("pods"), ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
+			MatchConstraints: matchResource("pods"), ReinvocationPolicy: admissionregistrationv1.NeverReinvocationPolicy,
 			Mutations: []admissionregistrationv1.Mutation{{
 				PatchType: admissionregistrationv1.PatchTypeApplyConfiguration,
 				ApplyConfiguration: &admissionregistrationv1.ApplyConfiguration{
@@ -156,16 +163,16 @@ func mutating(ctx context.Context, client kubernetes.Interface, i int) error {
 	return err
 }
 
-// inForce makes one more policy, that refuses one pod, and waits until it does: those that were
-// made before it are in force, too.
-func inForce(ctx context.Context, client kubernetes.Interface) error {
-	if err := validating(ctx, client, 9999, "pods", "object.metadata.name != 'probe'", nil, ""); err != nil {
+// awaitPolicies makes one more policy, which refuses the pod named probe, and waits until it does.
+// Policies that were made earlier are in force then, too.
+func awaitPolicies(ctx context.Context, client kubernetes.Interface) error {
+	if err := createValidatingPolicy(ctx, client, 9999, "pods", "object.metadata.name != 'probe'", nil, ""); err != nil {
 		return err
 	}
-	return probed(ctx, client)
+	return awaitProbe(ctx, client)
 }
 
-func probed(ctx context.Context, client kubernetes.Interface) error {
+func awaitProbe(ctx context.Context, client kubernetes.Interface) error {
 	return awaitRefusal(ctx, client, "ValidatingAdmissionPolicy 'policy-9999'")
 }
 
@@ -180,7 +187,7 @@ type policyFigures struct {
 // measurePolicies starts a server for each case, round and subject, and has one client make pods.
 // Between the subjects of a round only the server differs.
 func measurePolicies(ctx context.Context, o options, bin string) (string, error) {
-	measured := []int{full, peer}
+	measured := []int{gatehouse, kubernetesPeer}
 	all := make([][]policyFigures, len(policyCases))
 	for c, policies := range policyCases {
 		all[c] = make([]policyFigures, len(subjects))
@@ -196,14 +203,16 @@ func measurePolicies(ctx context.Context, o options, bin string) (string, error)
 		}
 	}
 	var b strings.Builder
-	fmt.Fprintf(&b, "| policies | %s | %s |\n| --- | ---: | ---: |\n", subjects[full].name, subjects[peer].name)
+	fmt.Fprintf(&b, "| policies | %s | %s |\n| --- | ---: | ---: |\n", subjects[gatehouse].name, subjects[kubernetesPeer].name)
 	row := func(name string, cell func(s int) string) {
-		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, cell(full), cell(peer))
+		fmt.Fprintf(&b, "| %s | %s | %s |\n", name, cell(gatehouse), cell(kubernetesPeer))
 	}
 	for c, policies := range policyCases {
 		row(policies.name+": a create, p50", func(s int) string { return all[c][s].p50.show(2, " ms") })
-		row("… over none", func(s int) string { return all[c][s].p50.minus(all[0][s].p50).show(2, " ms") })
-		row("… memory, RSS, over none", func(s int) string { return all[c][s].rss.minus(all[0][s].rss).show(0, " MB") })
+		row("… over none", func(s int) string { return all[c][s].p50.differencesFrom(all[0][s].p50).show(2, " ms") })
+		row("… memory, RSS, over none", func(s int) string {
+			return all[c][s].rss.differencesFrom(all[0][s].rss).show(0, " MB")
+		})
 		row("… in force after a start", func(s int) string { return all[c][s].again.show(2, " s") })
 	}
 	return b.String(), nil
@@ -227,7 +236,7 @@ func measurePolicyCase(ctx context.Context, s subject, policies policyCase, bin 
 	if err := policies.install(ctx, l.clients[0]); err != nil {
 		return err
 	}
-	if err := inForce(ctx, l.clients[0]); err != nil {
+	if err := awaitPolicies(ctx, l.clients[0]); err != nil {
 		return err
 	}
 	if _, err := l.create(ctx, 1, policyCreates); err != nil { // compiles what it takes
@@ -250,7 +259,7 @@ func measurePolicyCase(ctx context.Context, s subject, policies policyCase, bin 
 	if err != nil {
 		return err
 	}
-	if err := probed(ctx, client); err != nil {
+	if err := awaitProbe(ctx, client); err != nil {
 		return err
 	}
 	f.again = append(f.again, time.Since(begin).Seconds())
@@ -258,8 +267,8 @@ func measurePolicyCase(ctx context.Context, s subject, policies policyCase, bin 
 	return nil
 }
 
-// minus are the differences of values that were measured under the same number.
-func (s samples) minus(base samples) samples {
+// differencesFrom returns the differences of values with the same index.
+func (s samples) differencesFrom(base samples) samples {
 	differences := slices.Clone(s)
 	for i := range differences {
 		differences[i] -= base[i]

@@ -15,11 +15,11 @@ import (
 	"time"
 )
 
-// samples are one figure's values in several runs.
+// samples has one figure's values in several runs.
 type samples []float64
 
-// quantile is the value that the share q of the others doesn't exceed, between two neighbours where
-// need be.
+// quantile returns the value that the share q of the values doesn't exceed, interpolated between
+// two neighbours if necessary.
 func (s samples) quantile(q float64) float64 {
 	sorted := slices.Sorted(slices.Values(s))
 	position := q * float64(len(sorted)-1)
@@ -30,8 +30,9 @@ func (s samples) quantile(q float64) float64 {
 
 func (s samples) median() float64 { return s.quantile(0.5) }
 
-// over are the ratios of values that were measured one right after the other.
-func (s samples) over(base samples) samples {
+// ratiosTo returns the ratios of values with the same index, which were measured one right after
+// the other.
+func (s samples) ratiosTo(base samples) samples {
 	ratios := make(samples, len(s))
 	for i := range s {
 		ratios[i] = s[i] / base[i]
@@ -39,8 +40,9 @@ func (s samples) over(base samples) samples {
 	return ratios
 }
 
-// and are the means of values that were measured one right after the other.
-func (s samples) and(others samples) samples {
+// meansWith returns the means of values with the same index, which were measured one right after
+// the other.
+func (s samples) meansWith(others samples) samples {
 	means := make(samples, len(s))
 	for i := range s {
 		means[i] = (s[i] + others[i]) / 2
@@ -48,7 +50,7 @@ func (s samples) and(others samples) samples {
 	return means
 }
 
-// show is the median and, where there are several values, the range of the middle half of them.
+// show formats the median and, if there are several values, the range of their middle half.
 func (s samples) show(decimals int, unit string) string {
 	f := func(v float64) string { return strconv.FormatFloat(v, 'f', decimals, 64) }
 	switch len(s) {
@@ -60,7 +62,7 @@ func (s samples) show(decimals int, unit string) string {
 	return fmt.Sprintf("%s%s (%s–%s)", f(s.median()), unit, f(s.quantile(0.25)), f(s.quantile(0.75)))
 }
 
-// loadFigures are a subject's with a number of clients, one value for each round.
+// loadFigures has a subject's figures with a number of clients, one value for each round.
 type loadFigures struct{ rate, p50, p99, cpu samples }
 
 func (f *loadFigures) add(b batch) {
@@ -70,7 +72,7 @@ func (f *loadFigures) add(b batch) {
 	f.cpu = append(f.cpu, milliseconds(b.cpu))
 }
 
-// figures are all of a subject's.
+// figures has all figures of a subject.
 type figures struct {
 	fresh, again, filled samples // seconds
 	rss, anon            samples // MB
@@ -78,12 +80,12 @@ type figures struct {
 	admission            samples // µs a create, by the server's own metrics
 }
 
-// chainFigures are those of one chainCase.
+// chainFigures has the figures of one chainCase.
 type chainFigures struct {
 	nanoseconds, bytes, allocs samples
 }
 
-// results are everything that was measured.
+// results has everything that was measured.
 type results struct {
 	options  options
 	subjects []figures
@@ -91,11 +93,11 @@ type results struct {
 	pods     int // in each server at the end
 }
 
-// markdown is the report.
+// markdown returns the report.
 func (r *results) markdown() string {
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\n", machine())
-	on, _ := pluginsOn() // it was asked before
+	fmt.Fprintf(&b, "%s\n\n", describeMachine())
+	on, _ := enabledPlugins() // it was asked before
 	fmt.Fprintf(&b,
 		"Plugins: %s. Median (and range of the middle half) of %d starts and of %d batches, of %d pods where %d "+
 			"clients make them and %d where one does.\n\n",
@@ -118,18 +120,18 @@ func (r *results) markdown() string {
 	row(fmt.Sprintf("… again, %d pods", r.pods), func(f figures) string { return f.filled.show(2, " s") })
 	row("idle memory, RSS", func(f figures) string { return f.rss.show(0, " MB") })
 	row("… of it anonymous", func(f figures) string { return f.anon.show(0, " MB") })
-	base := r.subjects[bare]
+	base := r.subjects[noChain]
 	row("creates/s, 1 client", func(f figures) string { return f.one.rate.show(0, "") })
-	row("… ratio to no chain", func(f figures) string { return f.one.rate.over(base.one.rate).show(2, "") })
+	row("… ratio to no chain", func(f figures) string { return f.one.rate.ratiosTo(base.one.rate).show(2, "") })
 	row("… each, p50", func(f figures) string { return f.one.p50.show(2, " ms") })
 	row("… each, p99", func(f figures) string { return f.one.p99.show(2, " ms") })
 	row("… of it admission", func(f figures) string { return f.admission.show(0, " µs") })
 	row(fmt.Sprintf("creates/s, %d clients", manyClients), func(f figures) string { return f.many.rate.show(0, "") })
-	row("… ratio to no chain", func(f figures) string { return f.many.rate.over(base.many.rate).show(2, "") })
+	row("… ratio to no chain", func(f figures) string { return f.many.rate.ratiosTo(base.many.rate).show(2, "") })
 	row("… each, p50", func(f figures) string { return f.many.p50.show(1, " ms") })
 	row("… each, p99", func(f figures) string { return f.many.p99.show(1, " ms") })
 	row("… CPU time, each", func(f figures) string { return f.many.cpu.show(2, " ms") })
-	row("… CPU time, ratio to no chain", func(f figures) string { return f.many.cpu.over(base.many.cpu).show(2, "") })
+	row("… CPU time, ratio to no chain", func(f figures) string { return f.many.cpu.ratiosTo(base.many.cpu).show(2, "") })
 
 	b.WriteString("\n| what the chain adds to a create | time | memory | allocations |\n| --- | ---: | ---: | ---: |\n")
 	for i, c := range chainCases {
@@ -147,7 +149,7 @@ func (r *results) markdown() string {
 		fmt.Fprintf(&b, "| %s under %g%s | %s | %s |\n", name, limit, unit, samples{measured}.show(decimals, unit),
 			verdict)
 	}
-	f := r.subjects[full]
+	f := r.subjects[gatehouse]
 	goal("fresh start", f.fresh.median(), 1, 2, " s")
 	goal("start again", f.again.median(), 1, 2, " s")
 	goal("idle memory", f.rss.median(), 230, 0, " MB")
@@ -183,8 +185,8 @@ func writeInto(file, report string) error {
 	return os.WriteFile(file, slices.Concat(head, []byte(tableBegin+"\n"+report+"\n"+tableEnd), tail), 0o644)
 }
 
-// machine says where and of what the figures are.
-func machine() string {
+// describeMachine returns a line with the machine and the versions that were measured.
+func describeMachine() string {
 	model, _ := procField("/proc/cpuinfo", "model name")
 	total, _ := procField("/proc/meminfo", "MemTotal:")
 	kib, _ := strconv.ParseFloat(strings.TrimSuffix(total, " kB"), 64)
@@ -204,7 +206,7 @@ func machine() string {
 		time.Now().Format("January 2006"))
 }
 
-// syncTime is the median time of a small durable write, which every create waits for.
+// syncTime returns the median time of a small durable write, which every create waits for.
 func syncTime() time.Duration {
 	f, err := os.CreateTemp("", "gatehouse-bench-sync-")
 	if err != nil {

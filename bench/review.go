@@ -43,10 +43,10 @@ func measureReview(ctx context.Context, o options, bin string) (string, error) {
 	if err != nil {
 		return "", err
 	}
-	files := map[string]string{"state.yaml": policiesOf(celPolicy), "kyverno.yaml": policiesOf(kyvernoPolicy),
-		"gator.yaml": policiesOf(gatekeeperPolicy)}
+	files := map[string]string{"state.yaml": makePolicies(celPolicy), "kyverno.yaml": makePolicies(kyvernoPolicy),
+		"gator.yaml": makePolicies(gatekeeperPolicy)}
 	for _, n := range []int{1, 100, 1000} {
-		files[fmt.Sprintf("%d.yaml", n)] = manifestsOf(n)
+		files[fmt.Sprintf("%d.yaml", n)] = makeManifests(n)
 	}
 	for name, content := range files {
 		if err := os.WriteFile(filepath.Join(dir, name), []byte(content), 0o600); err != nil {
@@ -76,7 +76,7 @@ func measureReview(ctx context.Context, o options, bin string) (string, error) {
 		}
 		cases = append(cases, &reviewCase{name: p.name + " " + command[1] + ", 100", command: command})
 	}
-	server, err := start(ctx, subjects[peer], bin, dir)
+	server, err := start(ctx, subjects[kubernetesPeer], bin, dir)
 	if err != nil {
 		return "", err
 	}
@@ -133,9 +133,9 @@ func reviewReport(cases []*reviewCase, notes []string) string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| manifests, %d policies | start to exit | CPU | memory, RSS |\n| --- | ---: | ---: | ---: |\n",
 		reviewPolicies)
-	further := func(of func(*reviewCase) samples) samples {
+	further := func(figure func(*reviewCase) samples) samples {
 		var each samples
-		for _, s := range of(cases[2]).minus(of(cases[1])) {
+		for _, s := range figure(cases[2]).differencesFrom(figure(cases[1])) {
 			each = append(each, s*1000/900)
 		}
 		return each
@@ -152,10 +152,11 @@ func reviewReport(cases []*reviewCase, notes []string) string {
 	for _, note := range notes {
 		fmt.Fprintf(&b, "\n%s\n", note)
 	}
-	fmt.Fprintf(&b, "\n%s\n", machine())
+	fmt.Fprintf(&b, "\n%s\n", describeMachine())
 	return b.String()
 }
 
+// goBuild builds a package in the module of dir.
 func goBuild(ctx context.Context, dir, out, pkg string, flags ...string) error {
 	progress("building %s", filepath.Base(out))
 	cmd := exec.CommandContext(ctx, "go", append(append([]string{"build"}, flags...), "-o", out, pkg)...)
@@ -166,7 +167,8 @@ func goBuild(ctx context.Context, dir, out, pkg string, flags ...string) error {
 	return nil
 }
 
-// buildPeer builds a program where its module lies in the module cache, and returns where that is.
+// buildPeer builds a program in its own module, in the module cache, and returns that module's
+// directory.
 func buildPeer(ctx context.Context, out, module, pkg string) (dir string, err error) {
 	said, err := exec.CommandContext(ctx, "go", "mod", "download", "-json", module).Output()
 	if err != nil {

@@ -5,9 +5,9 @@ import (
 	"strings"
 )
 
-// manifestsOf are that many manifests: a quarter each are Deployments of two pods, Services,
+// makeManifests returns n manifests: a quarter each are Deployments of two pods, Services,
 // ConfigMaps and pods.
-func manifestsOf(n int) string {
+func makeManifests(n int) string {
 	const container = `
       - name: c
         image: example.com/app:v1
@@ -57,7 +57,7 @@ spec:
 	return b.String()
 }
 
-func policiesOf(policy string) string {
+func makePolicies(policy string) string {
 	var b strings.Builder
 	for i := range reviewPolicies {
 		fmt.Fprintf(&b, policy, i)

@@ -10,12 +10,13 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// measured is the chain that is measured: the plugins that are on by default, and these.
-var measured = config.Options{Enable: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists"}}
+// measuredPlugins selects the plugins of the chain that is measured: the ones on by default, and
+// these.
+var measuredPlugins = config.Options{Enable: []string{"AlwaysAdmit", "NamespaceAutoProvision", "NamespaceExists"}}
 
-// pluginsOn returns the names of the plugins that run, in order.
-func pluginsOn() ([]string, error) {
-	selected, err := measured.Select(plugins.List)
+// enabledPlugins returns the names of the plugins that run, in order.
+func enabledPlugins() ([]string, error) {
+	selected, err := measuredPlugins.Select(plugins.List)
 	var names []string
 	for _, d := range selected {
 		names = append(names, d.Name)
@@ -32,20 +33,20 @@ type subject struct {
 
 // The subjects' indices. The others are compared with bare.
 const (
-	full = iota
-	bare
-	peer
+	gatehouse = iota
+	noChain
+	kubernetesPeer
 )
 
 var subjects = []subject{
-	full: {"Gatehouse", func(ctx context.Context, s *peers.Server) error {
-		return s.RunGatehouse(ctx, "--enable-admission-plugins="+strings.Join(measured.Enable, ","))
+	gatehouse: {"Gatehouse", func(ctx context.Context, s *peers.Server) error {
+		return s.RunGatehouse(ctx, "--enable-admission-plugins="+strings.Join(measuredPlugins.Enable, ","))
 	}},
-	bare: {"… without the chain", func(ctx context.Context, s *peers.Server) error {
+	noChain: {"… without the chain", func(ctx context.Context, s *peers.Server) error {
 		return s.RunGatehouse(ctx, "--admission-control=")
 	}},
-	peer: {"kube-apiserver and etcd", func(ctx context.Context, s *peers.Server) error {
-		names, err := pluginsOn()
+	kubernetesPeer: {"kube-apiserver and etcd", func(ctx context.Context, s *peers.Server) error {
+		names, err := enabledPlugins()
 		if err != nil {
 			return err
 		}

@@ -11,7 +11,7 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// memory is what processes hold in RAM.
+// memory is the RAM that processes use.
 type memory struct {
 	rss  float64 // all of it, in MB
 	anon float64 // the part that isn't pages of the program's file or of another

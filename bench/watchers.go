@@ -23,7 +23,7 @@ const (
 	watchedRate, watchedPods = 500, 2000
 )
 
-// watchedFigures are of creates that watchers are told of.
+// watchedFigures has the figures of creates that many clients watch.
 type watchedFigures struct {
 	rate samples // reached, a second
 	p99  samples // ms
@@ -31,8 +31,9 @@ type watchedFigures struct {
 	late samples // ms from the last answer until each watcher has its event
 }
 
-// watched has watchers of all pods, each with its connection, and makes pods at a pace.
-func (l *load) watched(ctx context.Context, f *watchedFigures) error {
+// createWatched makes pods at a pace while many clients watch all pods, each over its own
+// connection.
+func (l *load) createWatched(ctx context.Context, f *watchedFigures) error {
 	ctx, cancel := context.WithCancel(ctx)
 	defer cancel()
 	config := rest.CopyConfig(l.server.Config)
@@ -59,7 +60,7 @@ func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 		}
 		seen.Go(func() {
 			defer stream.Close()
-			if err := lines(stream, watchedPods); err != nil {
+			if err := readLines(stream, watchedPods); err != nil {
 				fail(fmt.Errorf("a watcher: %w", err))
 			}
 		})
@@ -69,7 +70,7 @@ func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 		return err
 	}
 	begin := time.Now()
-	b, err := l.paced(ctx, watchedPods, watchedRate)
+	b, err := l.createPaced(ctx, watchedPods, watchedRate)
 	answered := time.Now()
 	if err == nil {
 		seen.Wait()
@@ -91,8 +92,8 @@ func (l *load) watched(ctx context.Context, f *watchedFigures) error {
 	return nil
 }
 
-// lines reads so many.
-func lines(r io.Reader, n int) error {
+// readLines reads n lines.
+func readLines(r io.Reader, n int) error {
 	buffer := make([]byte, 64<<10)
 	for n > 0 {
 		read, err := r.Read(buffer)

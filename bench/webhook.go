@@ -22,9 +22,9 @@ const (
 	// webhookPlugins are the plugins in one call.
 	webhookPlugins = "AlwaysPullImages,PodNodeSelector,PodTolerationRestriction,ExtendedResourceToleration," +
 		"LimitPodHardAntiAffinityTopology"
-	// slice is how many reviews are posted in a row by all clients, lone by one.
+	// slice is how many reviews all clients post in a row, lone how many one client does.
 	slice, lone = 2000, 100
-	// settled is how long after they are stored an API server sees webhook configurations.
+	// settled is how long an API server may take to see webhook configurations that are stored.
 	settled = 2 * time.Second
 )
 
@@ -36,18 +36,18 @@ const (
 	firstPolicies
 )
 
-// namespaceOf is the namespace whose pods a side is asked about.
+// namespaceOf returns the namespace whose pods a side is asked about.
 func namespaceOf(side string) string { return "bench-" + side }
 
-// wanted are the annotations that say what pods of a namespace get.
-var wanted = map[string]string{
+// wantedAnnotations are a namespace's: they say what the plugins add to its pods.
+var wantedAnnotations = map[string]string{
 	"scheduler.alpha.kubernetes.io/node-selector": "env=prod",
 	"scheduler.alpha.kubernetes.io/defaultTolerations": `[{"key":"dedicated","operator":"Equal","value":"shared",` +
 		`"effect":"NoSchedule"}]`,
 }
 
-// asWanted gives a pod what the plugins would.
-func asWanted(pod *corev1.Pod) {
+// makeWanted makes the changes to a pod that the plugins would make.
+func makeWanted(pod *corev1.Pod) {
 	for i := range pod.Spec.Containers {
 		pod.Spec.Containers[i].ImagePullPolicy = corev1.PullAlways
 	}
@@ -59,13 +59,13 @@ func asWanted(pod *corev1.Pod) {
 	}
 }
 
-// A side is what is asked about the pods of its namespace, and no others: nothing, a webhook that
-// says yes, Gatehouse's, or a peer's.
+// A side is asked about the pods of its own namespace. It is nothing, a webhook that says yes,
+// Gatehouse's, or a peer's.
 type side struct {
 	title, name string
-	hook        *peers.Process    // nil where nobody is asked
+	hook        *peers.Process    // nil if nothing is asked
 	urls        map[string]string // by phase
-	// kept are pods as the plugins want them, changed those that they change.
+	// kept makes pods that the plugins don't change, changed makes pods that they change.
 	kept, changed           *load
 	keptOne, keptMany       loadFigures
 	changedOne, changedMany loadFigures
@@ -76,8 +76,8 @@ type side struct {
 
 func (s *side) namespace() string { return namespaceOf(s.name) }
 
-// aboutNobody are the namespaces of all sides but one.
-func aboutNobody(sides []string, but string) string {
+// namespacesExcept returns the namespaces of all sides except one, separated by commas.
+func namespacesExcept(sides []string, but string) string {
 	var names []string
 	for _, s := range sides {
 		if s != but {
@@ -96,13 +96,13 @@ type webhookBench struct {
 	kubeconfig string
 	names      []string // of the sides
 	peers      []webhookPeer
-	modules    []string // of the peers: where they are
+	modules    []string // the directories of the peers' modules
 	sides      []*side
 	processes  []*peers.Process
-	// alone are processes that have one core, of Gatehouse and of the webhook that says yes; nobody
-	// asks them but this process.
-	alone []*side
-	// recorded are reviews of the API server, by phase.
+	// singleCore has processes with one core, Gatehouse's and the webhook that says yes. Only this
+	// process asks them.
+	singleCore []*side
+	// recorded has reviews of the API server, by phase.
 	recorded map[string][][]byte
 	notes    []string
 }
@@ -113,7 +113,7 @@ func measureWebhook(ctx context.Context, o options, bin string) (string, error) 
 	if err != nil {
 		return "", err
 	}
-	b := &webhookBench{options: o, bin: bin, dir: dir, names: []string{"none", "bare", patching, peers.Gatehouse}}
+	b := &webhookBench{options: o, bin: bin, dir: dir, names: []string{"none", "bare", patchingSide, peers.Gatehouse}}
 	defer b.stop()
 	// As the image has it, which reads less of its file into memory.
 	if err := goBuild(ctx, "..", filepath.Join(bin, peers.GatehouseWebhook), peers.Packages[peers.GatehouseWebhook],
@@ -133,7 +133,7 @@ func measureWebhook(ctx context.Context, o options, bin string) (string, error) 
 		return "", err
 	}
 	for round := range o.rounds {
-		if err := b.round(ctx, round); err != nil {
+		if err := b.runRound(ctx, round); err != nil {
 			return "", err
 		}
 	}
@@ -164,7 +164,7 @@ func (b *webhookBench) stop() {
 
 // start starts the kube-apiserver and all sides, and makes the first pods.
 func (b *webhookBench) start(ctx context.Context) (err error) {
-	if b.server, err = start(ctx, subjects[peer], b.bin, b.dir); err != nil {
+	if b.server, err = start(ctx, subjects[kubernetesPeer], b.bin, b.dir); err != nil {
 		return err
 	}
 	if b.client, err = kubernetes.NewForConfig(b.server.Config); err != nil {
@@ -175,14 +175,14 @@ func (b *webhookBench) start(ctx context.Context) (err error) {
 	}
 	for _, name := range b.names {
 		if _, err := b.client.CoreV1().Namespaces().Create(ctx, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{
-			Name: namespaceOf(name), Annotations: wanted}}, metav1.CreateOptions{}); err != nil {
+			Name: namespaceOf(name), Annotations: wantedAnnotations}}, metav1.CreateOptions{}); err != nil {
 			return err
 		}
 	}
 	none := &side{title: "nobody", name: "none"}
 	ours := &side{title: "Gatehouse", name: peers.Gatehouse}
 	bare := &side{title: "says yes", name: "bare"}
-	patches := &side{title: "patches", name: patching}
+	patches := &side{title: "patches", name: patchingSide}
 	b.sides = []*side{none, bare, patches, ours}
 	if err := b.startOurs(ctx, ours, ours.name); err != nil {
 		return err
@@ -202,34 +202,34 @@ func (b *webhookBench) start(ctx context.Context) (err error) {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
 	}
-	if err := b.record(); err != nil {
+	if err := b.readRecordings(); err != nil {
 		return err
 	}
 	for _, s := range b.sides[firstPolicies:] {
-		if err := b.refuses(ctx, s); err != nil {
+		if err := b.checkRefusal(ctx, s); err != nil {
 			return err
 		}
 	}
-	return b.startAlone(ctx)
+	return b.startSingleCore(ctx)
 }
 
-// refuses sees that a side refuses to validate pods that are not as they are wanted.
-func (b *webhookBench) refuses(ctx context.Context, s *side) error {
-	review := about(b.recorded[mutate][0], namespaceOf("bare"), s.namespace())
-	if err := (posted{s.urls[validate], review}).post(ctx, insecureClient(1)); !errors.Is(err, errRefused) {
+// checkRefusal checks that a side refuses to validate a pod that the plugins would change.
+func (b *webhookBench) checkRefusal(ctx context.Context, s *side) error {
+	review := replaceNamespace(b.recorded[mutate][0], namespaceOf("bare"), s.namespace())
+	if err := (reviewPost{s.urls[validate], review}).post(ctx, insecureClient(1)); !errors.Is(err, errRefused) {
 		return fmt.Errorf("%s lets a pod pass that is not as it is wanted: %w", s.title, err)
 	}
 	return nil
 }
 
-// prepare makes a side's first pods, and sees that those are changed that are to be.
+// prepare makes a side's first pods, and checks that the plugins have changed the right ones.
 func (b *webhookBench) prepare(ctx context.Context, s *side) error {
 	beside := &peers.Server{Config: b.server.Config}
 	if s.hook != nil {
 		beside.Processes = []*peers.Process{s.hook}
 	}
 	s.reviews = map[string]*loadFigures{mutate: {}, validate: {}}
-	s.kept = &load{server: beside, namespace: s.namespace(), prefix: "kept-", shape: asWanted}
+	s.kept = &load{server: beside, namespace: s.namespace(), prefix: "kept-", shape: makeWanted}
 	s.changed = &load{server: beside, namespace: s.namespace(), prefix: "web-"}
 	for _, l := range []*load{s.changed, s.kept} {
 		if err := l.prepare(ctx); err != nil {
@@ -247,7 +247,8 @@ func (b *webhookBench) prepare(ctx context.Context, s *side) error {
 	return nil
 }
 
-// startOurs starts `gatehouse webhook`, which is asked about the pods of a side, or of none.
+// startOurs starts `gatehouse webhook`, which is asked about the pods of the side named about, or
+// of none.
 func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env ...string) error {
 	port, err := peers.FreePort()
 	if err != nil {
@@ -260,7 +261,7 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 	url := "https://127.0.0.1:" + port
 	flags := []string{"--kubeconfig=" + b.kubeconfig, "--plugins=" + webhookPlugins, "--url=" + url,
 		"--bind-address=127.0.0.1", "--secure-port=" + port, "--shutdown-delay-duration=0", "--name=" + s.name,
-		"--namespace=" + s.name + "-system", "--exempt-namespaces=" + aboutNobody(b.names, about)}
+		"--namespace=" + s.name + "-system", "--exempt-namespaces=" + namespacesExcept(b.names, about)}
 	program, profiled := filepath.Join(b.bin, peers.GatehouseWebhook), b.options.profile != ""
 	if profiled { // one that writes a profile at its end
 		env = append(env, profiledWebhook+"="+filepath.Join(b.options.profile, s.name+".pprof"))
@@ -268,7 +269,7 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 			return err
 		}
 	}
-	if s.hook, err = startWith(dir, env, program, flags...); err != nil {
+	if s.hook, err = startWithEnv(dir, env, program, flags...); err != nil {
 		return err
 	}
 	b.processes = append(b.processes, s.hook)
@@ -276,12 +277,12 @@ func (b *webhookBench) startOurs(ctx context.Context, s *side, about string, env
 	if err := s.hook.AwaitOK(ctx, url+"/readyz"); err != nil {
 		return err
 	}
-	_, _, err = b.registered(ctx, s.name)
+	_, _, err = b.awaitRegistered(ctx, s.name)
 	return err
 }
 
-// registered waits until there are webhook configurations of a name, with webhooks.
-func (b *webhookBench) registered(ctx context.Context, name string) (
+// awaitRegistered waits until the webhook configurations with this name have webhooks.
+func (b *webhookBench) awaitRegistered(ctx context.Context, name string) (
 	*admissionregistrationv1.MutatingWebhookConfiguration, *admissionregistrationv1.ValidatingWebhookConfiguration,
 	error) {
 	ctx, cancel := context.WithTimeout(ctx, 2*peers.ReadyTimeout)
@@ -300,7 +301,7 @@ func (b *webhookBench) registered(ctx context.Context, name string) (
 	}
 }
 
-// startYes starts the webhook that says yes, and has it asked.
+// startYes starts the webhook that says yes, and registers it.
 func (b *webhookBench) startYes(ctx context.Context, s *side) error {
 	if err := b.runYes(ctx, s); err != nil {
 		return err
@@ -312,10 +313,10 @@ func (b *webhookBench) startYes(ctx context.Context, s *side) error {
 	return b.register(ctx, s, ca)
 }
 
-// register has the API server ask a side about its namespace as it asks Gatehouse: its webhook
-// configurations are copies.
+// register makes webhook configurations for a side. They are copies of Gatehouse's, for the side's
+// namespace.
 func (b *webhookBench) register(ctx context.Context, s *side, ca []byte) error {
-	m, v, err := b.registered(ctx, peers.Gatehouse)
+	m, v, err := b.awaitRegistered(ctx, peers.Gatehouse)
 	if err != nil {
 		return err
 	}
@@ -353,8 +354,8 @@ func (b *webhookBench) runYes(ctx context.Context, s *side, env ...string) error
 	}
 	url := "https://127.0.0.1:" + port + "/"
 	s.urls = map[string]string{mutate: url + mutate, validate: url + validate}
-	if s.name == patching {
-		s.urls[mutate] = url + patching
+	if s.name == patchingSide {
+		s.urls[mutate] = url + patchingSide
 	}
 	if s.hook, err = startBare(ctx, dir, port, env...); err == nil {
 		b.processes = append(b.processes, s.hook)

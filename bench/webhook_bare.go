@@ -23,22 +23,24 @@ import (
 )
 
 const (
-	// bareWebhook is in the environment of the process that says yes: where it listens.
+	// bareWebhook is an environment variable with the address on which the process that says yes
+	// listens.
 	bareWebhook = "BENCH_BARE_WEBHOOK"
-	// caFile is the authority of its certificate, in its directory.
+	// caFile has the authority of its certificate, in its directory.
 	caFile = "ca.crt"
 	// recordings is how many reviews of a phase it writes down.
 	recordings = 100
 )
 
-// always is what pods have that are as they are wanted.
-var always = []byte(`"imagePullPolicy":"Always"`)
+// wantedMarker is in every review of a pod that the plugins wouldn't change.
+var wantedMarker = []byte(`"imagePullPolicy":"Always"`)
 
-// asBareWebhook is a webhook that says yes, until it is killed. It does what every webhook must: it
-// serves TLS, HTTP/2 too, keeps connections, reads the review and answers in its version, and
-// nothing else. The first reviews to mutate of pods that the plugins would change, and those to
-// validate of pods that they let pass, are written to its directory, a line for each.
-func asBareWebhook(address string) error {
+// serveBareWebhook serves a webhook that says yes, until it is killed. It does what every webhook
+// must: it serves TLS, HTTP/2 too, keeps connections, reads the review and answers in its version,
+// and nothing else. It writes to its directory, a line for each, the first reviews to mutate that
+// are about pods that the plugins would change, and the first to validate that are about pods that
+// they accept.
+func serveBareWebhook(address string) error {
 	certPEM, keyPEM, caPEM, err := bareCertificate()
 	if err != nil {
 		return err
@@ -60,9 +62,9 @@ func asBareWebhook(address string) error {
 		if err != nil {
 			return err
 		}
-		mux.Handle("POST /"+phase, sayYes(record, phase == validate, nil))
+		mux.Handle("POST /"+phase, yesHandler(record, phase == validate, nil))
 	}
-	mux.Handle("POST /"+patching, sayYes(io.Discard, false, constantPatch))
+	mux.Handle("POST /"+patchingSide, yesHandler(io.Discard, false, constantPatch))
 	mux.HandleFunc("GET /readyz", func(http.ResponseWriter, *http.Request) {})
 	server := &http.Server{Handler: mux, TLSConfig: &tls.Config{Certificates: []tls.Certificate{pair}},
 		ReadHeaderTimeout: time.Minute, IdleTimeout: 2 * time.Minute}
@@ -83,9 +85,9 @@ func bareCertificate() (certPEM, keyPEM, caPEM []byte, err error) {
 	return certPEM, keyPEM, ca.CertPEM(), err
 }
 
-// patching is the path at which reviews of pods that aren't as they are wanted are answered with
-// one and the same patch: it tells what an API server does with a patch, whoever made it.
-const patching = "patching"
+// patchingSide is the name of the side, and the path, that answers reviews of pods that the plugins
+// would change with a constant patch. It shows what a patch costs the API server itself.
+const patchingSide = "patching"
 
 var constantPatch = []byte(`[{"op":"replace","path":"/spec/containers/0/imagePullPolicy","value":"Always"},` +
 	`{"op":"replace","path":"/spec/containers/1/imagePullPolicy","value":"Always"},` +
@@ -94,9 +96,10 @@ var constantPatch = []byte(`[{"op":"replace","path":"/spec/containers/0/imagePul
 	`{"op":"add","path":"/spec/tolerations/-","value":{"key":"node.kubernetes.io/memory-pressure",` +
 	`"operator":"Exists","effect":"NoSchedule"}}]`)
 
-// sayYes answers reviews, those about pods that aren't as they are wanted with a patch if there is
-// one. It writes down the first of those that are about pods as they are wanted, or else of others.
-func sayYes(record io.Writer, ofWanted bool, patch []byte) http.Handler {
+// yesHandler returns a handler that allows everything. If there is a patch, it is the answer for
+// pods that the plugins would change. The handler records its first reviews: of pods that the
+// plugins accept if ofWanted, and of others if not.
+func yesHandler(record io.Writer, ofWanted bool, patch []byte) http.Handler {
 	var mu sync.Mutex
 	recorded := 0
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
@@ -110,7 +113,7 @@ func sayYes(record io.Writer, ofWanted bool, patch []byte) http.Handler {
 			http.Error(w, "no review", http.StatusBadRequest)
 			return
 		}
-		isWanted := bytes.Contains(body, always)
+		isWanted := bytes.Contains(body, wantedMarker)
 		mu.Lock()
 		if recorded < recordings && isWanted == ofWanted {
 			recorded++
@@ -131,26 +134,26 @@ func sayYes(record io.Writer, ofWanted bool, patch []byte) http.Handler {
 			return
 		}
 		w.Header().Set("Content-Type", "application/json")
-		_, _ = w.Write(answer) // who hung up gets no answer
+		_, _ = w.Write(answer) // the client may have hung up
 	})
 }
 
-// startBare starts that process.
+// startBare starts the webhook that says yes.
 func startBare(ctx context.Context, dir, port string, env ...string) (*peers.Process, error) {
 	itself, err := os.Executable()
 	if err != nil {
 		return nil, err
 	}
 	address := "127.0.0.1:" + port
-	p, err := startWith(dir, append(env, bareWebhook+"="+address), itself)
+	p, err := startWithEnv(dir, append(env, bareWebhook+"="+address), itself)
 	if err != nil {
 		return nil, err
 	}
 	return p, p.AwaitOK(ctx, "https://"+address+"/readyz")
 }
 
-// startWith is peers.StartProcess with more in the environment.
-func startWith(dir string, env []string, program string, args ...string) (*peers.Process, error) {
+// startWithEnv is peers.StartProcess with additional environment variables.
+func startWithEnv(dir string, env []string, program string, args ...string) (*peers.Process, error) {
 	if len(env) == 0 {
 		return peers.StartProcess(dir, program, args...)
 	}
@@ -161,8 +164,8 @@ func startWith(dir string, env []string, program string, args ...string) (*peers
 	return peers.StartProcess(dir, through, append(append(env, program), args...)...)
 }
 
-// recordedReviews are the reviews of a phase that a bare webhook has written down.
-func recordedReviews(dir, phase string) ([][]byte, error) {
+// readReviews returns the reviews of a phase that a bare webhook has recorded.
+func readReviews(dir, phase string) ([][]byte, error) {
 	content, err := os.ReadFile(filepath.Join(dir, phase+".json"))
 	if err != nil {
 		return nil, err

@@ -21,15 +21,15 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// A webhookPeer does by policies what two of the plugins do: it has all pods of its namespace pull
-// their images always and run on nodes with a label, and refuses those that don't.
+// A webhookPeer does by policies what two of the plugins do: all pods of its namespace pull their
+// images always and run on nodes with a label, and other pods are refused.
 type webhookPeer struct {
 	title, name, module, pkg string
-	// crds are the folders of its module with what it is configured by.
+	// crds are the folders of its module with its CustomResourceDefinitions.
 	crds []string
-	// objects are what there is before it starts, policies what it is to do.
+	// objects exist before it starts, policies are created after.
 	objects, policies string
-	// run starts it, and has it asked about its namespace.
+	// run starts it, and registers it for its namespace.
 	run func(ctx context.Context, b *webhookBench, s *side) error
 }
 
@@ -68,15 +68,15 @@ func (b *webhookBench) startPeer(ctx context.Context, p webhookPeer, module stri
 	if err := b.apply(ctx, p.policies); err != nil {
 		return s.hook.Failure(err)
 	}
-	if err := b.inForce(ctx, s); err != nil {
+	if err := b.awaitInForce(ctx, s); err != nil {
 		return s.hook.Failure(err)
 	}
 	b.sides = append(b.sides, s)
 	return nil
 }
 
-// apply makes objects. The kinds of some are made by what was made before them, so that they are
-// tried again for a while.
+// apply creates objects. The kinds of some are made by objects before them, so it tries again for a
+// while.
 func (b *webhookBench) apply(ctx context.Context, documents string) error {
 	ctx, cancel := context.WithTimeout(ctx, peers.ReadyTimeout)
 	defer cancel()
@@ -103,8 +103,8 @@ func (b *webhookBench) apply(ctx context.Context, documents string) error {
 	return nil
 }
 
-// inForce waits until pods are changed.
-func (b *webhookBench) inForce(ctx context.Context, s *side) error {
+// awaitInForce waits until pods are changed.
+func (b *webhookBench) awaitInForce(ctx context.Context, s *side) error {
 	ctx, cancel := context.WithTimeout(ctx, 2*peers.ReadyTimeout)
 	defer cancel()
 	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
@@ -138,7 +138,7 @@ func runKyverno(ctx context.Context, b *webhookBench, s *side) error {
 	}
 	port, metrics := ports[0], ports[1]
 	address := "127.0.0.1:" + port
-	s.hook, err = startWith(filepath.Join(b.dir, s.name), []string{"KYVERNO_NAMESPACE=kyverno",
+	s.hook, err = startWithEnv(filepath.Join(b.dir, s.name), []string{"KYVERNO_NAMESPACE=kyverno",
 		"KYVERNO_SERVICEACCOUNT_NAME=kyverno-admission-controller", "KYVERNO_ROLE_NAME=kyverno:admission-controller",
 		"KYVERNO_DEPLOYMENT=kyverno-admission-controller", "KYVERNO_POD_NAME=bench", "KYVERNO_SVC=kyverno-svc",
 		"INIT_CONFIG=kyverno", "METRICS_CONFIG=kyverno-metrics"}, filepath.Join(b.bin, "kyverno-controller"),
@@ -177,7 +177,7 @@ func runGatekeeper(ctx context.Context, b *webhookBench, s *side) error {
 		return err
 	}
 	port, health, metrics := ports[0], ports[1], ports[2]
-	s.hook, err = startWith(dir, []string{"POD_NAMESPACE=gatekeeper-system", "NAMESPACE=gatekeeper-system",
+	s.hook, err = startWithEnv(dir, []string{"POD_NAMESPACE=gatekeeper-system", "NAMESPACE=gatekeeper-system",
 		"CONTAINER_NAME=manager"}, filepath.Join(b.bin, s.name), "--kubeconfig="+b.kubeconfig, "--host=127.0.0.1",
 		"--port="+port, "--health-addr=127.0.0.1:"+health, "--prometheus-port="+metrics, "--cert-dir="+dir,
 		"--disable-cert-rotation", "--debug-use-fake-pod", "--exempt-namespace=gatekeeper-system",

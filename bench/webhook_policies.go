@@ -1,6 +1,6 @@
 package main
 
-// What Kyverno needs to be there: its namespace and what its chart configures it with. It is asked
+// kyvernoObjects has the namespace and the configuration that Kyverno needs. It is asked
 // about the pods of one namespace.
 const kyvernoObjects = `
 apiVersion: v1

@@ -16,16 +16,16 @@ import (
 	"gatehouse.dev/test/peers"
 )
 
-// A posted is a review, and where it is posted.
-type posted struct {
+// A reviewPost is a review, and the URL that it is posted to.
+type reviewPost struct {
 	url  string
 	body []byte
 }
 
-// replay posts n reviews with so many clients, each one after the other, over HTTP/1.1 and
-// connections that stay, as API servers post to Services. What answers is one process, whose time
-// is in the figures. All must be allowed.
-func replay(ctx context.Context, hook *peers.Process, reviews []posted, clients, n int) (batch, error) {
+// replay posts n reviews. Each of the clients posts one after the other, over HTTP/1.1 and
+// connections that stay, as API servers post to Services. hook is the process that answers: its
+// processor time is in the figures. All reviews must be allowed.
+func replay(ctx context.Context, hook *peers.Process, reviews []reviewPost, clients, n int) (batch, error) {
 	client := insecureClient(clients)
 	defer client.CloseIdleConnections()
 	ctx, cancel := context.WithCancelCause(ctx)
@@ -66,17 +66,17 @@ func replay(ctx context.Context, hook *peers.Process, reviews []posted, clients,
 		p99: latencies[n*99/100]}, nil
 }
 
-// insecureClient asks nothing secret.
+// insecureClient returns a client that doesn't verify certificates. Nothing secret is sent.
 func insecureClient(connections int) *http.Client {
 	return &http.Client{Transport: &http.Transport{MaxIdleConnsPerHost: connections,
 		TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // no HTTP/2
 		TLSClientConfig: &tls.Config{InsecureSkipVerify: true}}}
 }
 
-// errRefused is that a webhook has refused what a review is about.
+// errRefused says that a webhook has refused the object of a review.
 var errRefused = errors.New("refused")
 
-func (p posted) post(ctx context.Context, client *http.Client) error {
+func (p reviewPost) post(ctx context.Context, client *http.Client) error {
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url, bytes.NewReader(p.body))
 	if err != nil {
 		return err
@@ -91,7 +91,7 @@ func (p posted) post(ctx context.Context, client *http.Client) error {
 	if err != nil {
 		return err
 	}
-	// Decoding all of an answer would be the clients' work in the figures of who answers.
+	// Decoding the whole answer would add the client's work to the webhook's figures.
 	if bytes.Contains(answer, []byte(`"allowed":false`)) {
 		return fmt.Errorf("%s: %w: %.500s", p.url, errRefused, answer)
 	}
@@ -101,7 +101,7 @@ func (p posted) post(ctx context.Context, client *http.Client) error {
 	return nil
 }
 
-// about is a review as if it were of another namespace.
-func about(review []byte, from, to string) []byte {
+// replaceNamespace returns a review as if it were of another namespace.
+func replaceNamespace(review []byte, from, to string) []byte {
 	return bytes.ReplaceAll(review, fmt.Appendf(nil, `"namespace":%q`, from), fmt.Appendf(nil, `"namespace":%q`, to))
 }

@@ -15,12 +15,12 @@ import (
 	"gatehouse.dev/remote/command"
 )
 
-// profiledWebhook is in the environment of a `gatehouse webhook` that writes a profile of the
-// processor's time to this file when it ends.
+// profiledWebhook is an environment variable of a `gatehouse webhook` that writes a profile of its
+// processor time to this file when it ends.
 const profiledWebhook = "BENCH_PROFILED_WEBHOOK"
 
-// asProfiledWebhook is that process.
-func asProfiledWebhook(file string) error {
+// runProfiledWebhook runs that `gatehouse webhook`.
+func runProfiledWebhook(file string) error {
 	profile, err := os.Create(file)
 	if err != nil {
 		return err
@@ -40,49 +40,49 @@ func asProfiledWebhook(file string) error {
 	return nil
 }
 
-// oneCore is the environment of a Go program that has one processor.
+// oneCore is an environment variable that gives a Go program one processor.
 const oneCore = "GOMAXPROCS=1"
 
-// startAlone starts Gatehouse's and the bare webhook once more, with one processor each.
-func (b *webhookBench) startAlone(ctx context.Context) error {
+// startSingleCore starts Gatehouse's webhook and the bare one once more, with one processor each.
+func (b *webhookBench) startSingleCore(ctx context.Context) error {
 	ours, yes := &side{title: "Gatehouse", name: "one-gatehouse"}, &side{title: "says yes", name: "one-bare"}
-	b.alone = []*side{yes, ours}
+	b.singleCore = []*side{yes, ours}
 	if err := b.startOurs(ctx, ours, "", oneCore); err != nil {
 		return err
 	}
 	return b.runYes(ctx, yes, oneCore)
 }
 
-// record reads what the API server has asked the bare webhook.
-func (b *webhookBench) record() (err error) {
+// readRecordings reads the reviews that the bare webhook has recorded.
+func (b *webhookBench) readRecordings() (err error) {
 	b.recorded = map[string][][]byte{}
 	for _, phase := range []string{mutate, validate} {
-		if b.recorded[phase], err = recordedReviews(filepath.Join(b.dir, "bare"), phase); err != nil {
+		if b.recorded[phase], err = readReviews(filepath.Join(b.dir, "bare"), phase); err != nil {
 			return err
 		}
 	}
 	return nil
 }
 
-// reviewsOf are reviews that the API server sent to the bare webhook, as it would send them to
+// reviewsFor returns reviews that the API server sent to the bare webhook, as it would send them to
 // another side, to these phases in turn.
-func (b *webhookBench) reviewsOf(s *side, phases ...string) []posted {
+func (b *webhookBench) reviewsFor(s *side, phases ...string) []reviewPost {
 	to := namespaceOf(strings.TrimPrefix(s.name, "one-"))
-	var all []posted
+	var all []reviewPost
 	for i := range recordings {
 		for _, phase := range phases {
-			review := about(b.recorded[phase][i%len(b.recorded[phase])], namespaceOf("bare"), to)
-			all = append(all, posted{s.urls[phase], review})
+			review := replaceNamespace(b.recorded[phase][i%len(b.recorded[phase])], namespaceOf("bare"), to)
+			all = append(all, reviewPost{s.urls[phase], review})
 		}
 	}
 	return all
 }
 
-// round gives each side a slice of each kind, in an order that rotates.
-func (b *webhookBench) round(ctx context.Context, round int) error {
+// runRound gives each side a slice of each kind, in an order that rotates.
+func (b *webhookBench) runRound(ctx context.Context, round int) error {
 	for turn := range b.sides {
 		s := b.sides[(round+turn)%len(b.sides)]
-		if err := s.creates(ctx, b.options.pods); err != nil {
+		if err := s.createPods(ctx, b.options.pods); err != nil {
 			return fmt.Errorf("%s: %w", s.title, err)
 		}
 	}
@@ -92,16 +92,16 @@ func (b *webhookBench) round(ctx context.Context, round int) error {
 			continue
 		}
 		for _, phase := range []string{mutate, validate} {
-			figures, err := replay(ctx, s.hook, b.reviewsOf(s, phase), 1, lone)
+			figures, err := replay(ctx, s.hook, b.reviewsFor(s, phase), 1, lone)
 			if err != nil {
 				return fmt.Errorf("%s: %w", s.title, err)
 			}
 			s.reviews[phase].add(figures)
 		}
 	}
-	for turn := range b.alone {
-		s := b.alone[(round+turn)%len(b.alone)]
-		figures, err := replay(ctx, s.hook, b.reviewsOf(s, mutate, validate), manyClients, slice)
+	for turn := range b.singleCore {
+		s := b.singleCore[(round+turn)%len(b.singleCore)]
+		figures, err := replay(ctx, s.hook, b.reviewsFor(s, mutate, validate), manyClients, slice)
 		if err != nil {
 			return fmt.Errorf("%s with one processor: %w", s.title, err)
 		}
@@ -110,13 +110,13 @@ func (b *webhookBench) round(ctx context.Context, round int) error {
 	bare, ours := b.sides[sayingYes], b.sides[firstPolicies]
 	progress("webhook %d of %d: says yes %.2f ms, %.0f/s, Gatehouse %.2f ms, %.0f/s; on one core %.0f/s, %.0f/s",
 		round+1, b.options.rounds, bare.changedOne.p50[round], bare.changedMany.rate[round],
-		ours.changedOne.p50[round], ours.changedMany.rate[round], b.alone[0].oneCore.rate[round],
-		b.alone[1].oneCore.rate[round])
+		ours.changedOne.p50[round], ours.changedMany.rate[round], b.singleCore[0].oneCore.rate[round],
+		b.singleCore[1].oneCore.rate[round])
 	return nil
 }
 
-// creates makes pods of both kinds, with one client and with many.
-func (s *side) creates(ctx context.Context, n int) error {
+// createPods makes pods of both kinds, with one client and with many.
+func (s *side) createPods(ctx context.Context, n int) error {
 	for _, c := range []struct {
 		load    *load
 		clients int
@@ -135,13 +135,13 @@ func (s *side) creates(ctx context.Context, n int) error {
 	return nil
 }
 
-// report is the table.
+// report returns the table.
 func (b *webhookBench) report() string {
 	var t strings.Builder
-	row := func(name string, of func(*side) string) {
+	row := func(name string, cell func(*side) string) {
 		fmt.Fprintf(&t, "| %s |", name)
 		for _, s := range b.sides {
-			fmt.Fprintf(&t, " %s |", of(s))
+			fmt.Fprintf(&t, " %s |", cell(s))
 		}
 		t.WriteString("\n")
 	}
@@ -158,11 +158,11 @@ func (b *webhookBench) report() string {
 			func(s *side) *loadFigures { return &s.keptMany }},
 	} {
 		row("a pod "+kind.name+", 1 client, p50", func(s *side) string { return kind.one(s).p50.show(2, " ms") })
-		row("… ratio to yes", func(s *side) string { return kind.one(s).p50.over(kind.one(yes).p50).show(2, "") })
+		row("… ratio to yes", func(s *side) string { return kind.one(s).p50.ratiosTo(kind.one(yes).p50).show(2, "") })
 		row(fmt.Sprintf("… creates/s, %d clients", manyClients),
 			func(s *side) string { return kind.many(s).rate.show(0, "") })
 		row("… ratio of yes to it", func(s *side) string {
-			return kind.many(yes).rate.over(kind.many(s).rate).show(2, "")
+			return kind.many(yes).rate.ratiosTo(kind.many(s).rate).show(2, "")
 		})
 		row("… CPU of the webhook, each", func(s *side) string {
 			if s.hook == nil {
@@ -172,32 +172,32 @@ func (b *webhookBench) report() string {
 		})
 	}
 	for _, phase := range []string{mutate, validate} {
-		of := func(s *side) samples {
+		reviewTime := func(s *side) samples {
 			if s.hook == nil {
 				return nil
 			}
 			return s.reviews[phase].p50
 		}
-		row("a review to "+phase+", p50", func(s *side) string { return of(s).show(2, " ms") })
+		row("a review to "+phase+", p50", func(s *side) string { return reviewTime(s).show(2, " ms") })
 		row("… ratio of Gatehouse to it", func(s *side) string {
 			if s.hook == nil {
 				return "–"
 			}
-			return of(ours).over(of(s)).show(2, "")
+			return reviewTime(ours).ratiosTo(reviewTime(s)).show(2, "")
 		})
 	}
 	row("memory after it all, RSS", func(s *side) string { return s.memory.show(0, " MB") })
 	row("… of it anonymous", func(s *side) string { return s.anonymous.show(0, " MB") })
 	one := map[string]*side{}
-	for _, s := range b.alone {
+	for _, s := range b.singleCore {
 		one[s.title] = s
 	}
-	alone := func(of func(*loadFigures) string) func(*side) string {
+	alone := func(cell func(*loadFigures) string) func(*side) string {
 		return func(s *side) string {
 			if one[s.title] == nil {
 				return "–"
 			}
-			return of(&one[s.title].oneCore)
+			return cell(&one[s.title].oneCore)
 		}
 	}
 	row("reviews/s, one processor", alone(func(f *loadFigures) string { return f.rate.show(0, "") }))
@@ -206,6 +206,6 @@ func (b *webhookBench) report() string {
 		fmt.Fprintf(&t, "\n%s\n", note)
 	}
 	fmt.Fprintf(&t, "\nReviews of %d and %d bytes. %s\n", len(b.recorded[mutate][0]), len(b.recorded[validate][0]),
-		machine())
+		describeMachine())
 	return t.String()
 }

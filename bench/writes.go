@@ -24,21 +24,23 @@ import (
 // decisions included, and its peer.
 var writers = []subject{
 	{"Gatehouse", func(ctx context.Context, s *peers.Server) error { return s.RunGatehouse(ctx) }},
-	subjects[peer],
+	subjects[kubernetesPeer],
 }
 
-// dialects are how clients talk: as most programs do, and as Kubernetes' own do.
+// dialects are the encodings and credentials of clients: those of most programs, and those of
+// Kubernetes' own.
 var dialects = []struct {
 	name string
-	// speak makes of an administrator's configuration that of a client.
+	// speak makes a client's configuration from an administrator's.
 	speak func(ctx context.Context, config *rest.Config) (*rest.Config, error)
 }{
-	{"JSON, tokens", withToken},
-	{"protobuf, certificates", withProtobuf},
+	{"JSON, tokens", tokenConfig},
+	{"protobuf, certificates", protobufConfig},
 }
 
-// withToken is a service account's that may do everything.
-func withToken(ctx context.Context, config *rest.Config) (*rest.Config, error) {
+// tokenConfig makes the configuration of a client that sends JSON, and the token of a service
+// account that may do everything.
+func tokenConfig(ctx context.Context, config *rest.Config) (*rest.Config, error) {
 	admin, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, err
@@ -78,10 +80,10 @@ type writeFigures struct {
 	again   []samples // seconds
 }
 
-// measureWrites has both servers up and gives each its batches in turn, of one dialect and then of
+// measureWrites starts both servers and gives each its batches in turn, of one dialect and then of
 // the other, in an order that changes from round to round. At the end each makes pods that many
-// watch, lists them all, and is started again, alone; and once more with as many pods as are asked
-// for.
+// clients watch, lists them all, and is started again, alone. With -fill this is done once more
+// with as many pods.
 func measureWrites(ctx context.Context, o options, bin string) (string, error) {
 	w := &writes{options: o, all: make([]*writeFigures, len(writers)), loads: make([][]*load, len(writers))}
 	defer w.stop()
@@ -90,12 +92,12 @@ func measureWrites(ctx context.Context, o options, bin string) (string, error) {
 			return "", fmt.Errorf("%s: %w", writers[i].name, err)
 		}
 	}
-	if err := w.batches(ctx); err != nil {
+	if err := w.runBatches(ctx); err != nil {
 		return "", err
 	}
 	for range max(o.rounds/2, 1) {
 		for i := range writers {
-			if err := w.loads[i][1].watched(ctx, &w.all[i].watched); err != nil {
+			if err := w.loads[i][1].createWatched(ctx, &w.all[i].watched); err != nil {
 				return "", fmt.Errorf("%s: %w", writers[i].name, err)
 			}
 			f := w.all[i].watched
@@ -104,7 +106,7 @@ func measureWrites(ctx context.Context, o options, bin string) (string, error) {
 				f.rate[last], f.p99[last], f.cpu[last], f.late[last])
 		}
 	}
-	if err := w.again(ctx); err != nil {
+	if err := w.restart(ctx); err != nil {
 		return "", err
 	}
 	if missing := o.fill - w.pods[0]; missing > 0 {
@@ -161,8 +163,8 @@ func (w *writes) prepare(ctx context.Context, i int, bin string) error {
 	return nil
 }
 
-// batches are those of all rounds.
-func (w *writes) batches(ctx context.Context) error {
+// runBatches makes the batches of all rounds.
+func (w *writes) runBatches(ctx context.Context) error {
 	for round := range w.options.rounds {
 		for d := range dialects {
 			for turn := range writers {
@@ -170,7 +172,7 @@ func (w *writes) batches(ctx context.Context) error {
 				if err := sleep(ctx, settle); err != nil {
 					return err
 				}
-				b, err := w.loads[i][d].profiled(ctx, w.options, fmt.Sprintf("%d-%d", i, d), w.options.pods)
+				b, err := w.loads[i][d].createProfiled(ctx, w.options, fmt.Sprintf("%d-%d", i, d), w.options.pods)
 				if err != nil {
 					return fmt.Errorf("%s: %s: %w", writers[i].name, dialects[d].name, err)
 				}
@@ -184,8 +186,9 @@ func (w *writes) batches(ctx context.Context) error {
 	return nil
 }
 
-// again reads what memory each has once it is calm, lists the pods, and starts each server again.
-func (w *writes) again(ctx context.Context) error {
+// restart reads the memory of each server when it is calm, lists the pods, and starts each server
+// again, alone.
+func (w *writes) restart(ctx context.Context) error {
 	pods := 0
 	for i := range writers {
 		if err := sleep(ctx, w.options.idle); err != nil {
@@ -244,25 +247,25 @@ func (w *writes) fill(ctx context.Context, missing int) error {
 			return err
 		}
 	}
-	return w.again(ctx)
+	return w.restart(ctx)
 }
 
 func (w *writes) report() string {
 	var b strings.Builder
 	fmt.Fprintf(&b, "| %d clients | %s | %s | ratio |\n| --- | ---: | ---: | ---: |\n", manyClients, writers[0].name,
 		writers[1].name)
-	row := func(name, unit string, digits int, of func(*writeFigures) samples) {
-		ours, theirs := of(w.all[0]), of(w.all[1])
+	row := func(name, unit string, digits int, figure func(*writeFigures) samples) {
+		ours, theirs := figure(w.all[0]), figure(w.all[1])
 		fmt.Fprintf(&b, "| %s | %s | %s | %s |\n", name, ours.show(digits, unit), theirs.show(digits, unit),
-			ours.over(theirs).show(2, ""))
+			ours.ratiosTo(theirs).show(2, ""))
 	}
 	for d, dialect := range dialects {
-		of := func(figure func(*loadFigures) samples) func(*writeFigures) samples {
+		inDialect := func(figure func(*loadFigures) samples) func(*writeFigures) samples {
 			return func(f *writeFigures) samples { return figure(&f.many[d]) }
 		}
-		row("creates/s, "+dialect.name, "", 0, of(func(f *loadFigures) samples { return f.rate }))
-		row("… p99", " ms", 0, of(func(f *loadFigures) samples { return f.p99 }))
-		row("… CPU time, each", " ms", 2, of(func(f *loadFigures) samples { return f.cpu }))
+		row("creates/s, "+dialect.name, "", 0, inDialect(func(f *loadFigures) samples { return f.rate }))
+		row("… p99", " ms", 0, inDialect(func(f *loadFigures) samples { return f.p99 }))
+		row("… CPU time, each", " ms", 2, inDialect(func(f *loadFigures) samples { return f.cpu }))
 	}
 	row(fmt.Sprintf("%d creates/s asked for, %d watchers", watchedRate, watchers), "", 0,
 		func(f *writeFigures) samples { return f.watched.rate })
@@ -279,9 +282,9 @@ func (w *writes) report() string {
 	return b.String()
 }
 
-// profiled makes pods with all clients. With a directory for profiles it has each of the server's
-// processes that can tell write one of the processor's time into it.
-func (l *load) profiled(ctx context.Context, o options, name string, n int) (batch, error) {
+// createProfiled makes pods with all clients. With -profile the server writes a profile of its
+// processor time meanwhile, if it can.
+func (l *load) createProfiled(ctx context.Context, o options, name string, n int) (batch, error) {
 	if o.profile == "" {
 		return l.create(ctx, manyClients, n)
 	}
