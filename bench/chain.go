@@ -91,8 +91,6 @@ func probeDescriptor(name string, mutate func(*corev1.Pod)) plugin.Descriptor {
 
 type probe struct{ mutate func(*corev1.Pod) }
 
-func (p probe) Handles(admission.Operation) bool { return p.mutate != nil }
-
 func (p probe) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	p.mutate(a.GetObject().(*corev1.Pod))
 	return nil
@@ -103,15 +101,25 @@ func (p probe) Validate(_ context.Context, a admission.Attributes, _ admission.O
 	return nil
 }
 
+// idle is a plugin that admits everything.
+type idle struct{}
+
+func (idle) Validate(context.Context, admission.Attributes, admission.ObjectInterfaces) error {
+	return nil
+}
+
 // withEnv runs a server in this process and calls f with what it offers its plugins.
 func withEnv(ctx context.Context, dir string, f func(*plugin.Env) error) error {
 	klog.SetLogger(klog.Logger{}) // which writes nothing
 	var env *plugin.Env
-	// A plugin is shown what the server offers when it is built. This one does nothing else.
-	look := probeDescriptor("Look", nil)
-	look.New = func(_ io.Reader, offered *plugin.Env) (plugin.Plugin, error) {
-		env = offered
-		return probe{}, nil
+	// A plugin gets the server's Env when it is built. This one does nothing else.
+	look := plugin.Descriptor{
+		Name:   "Look",
+		Phases: plugin.Validating, Operations: plugin.EveryOperation,
+		New: func(_ io.Reader, offered *plugin.Env) (plugin.Plugin, error) {
+			env = offered
+			return idle{}, nil
+		},
 	}
 	config := server.NewConfig(append([]plugin.Descriptor{look}, plugins.List...))
 	config.Admission.Enable = append([]string{look.Name}, measuredPlugins.Enable...)
