@@ -18,7 +18,7 @@ func changes(r *Result) []string {
 	if r.Sent != nil {
 		object = r.Sent.Object
 	}
-	sent := why.NewBefore(r.Decision, object)
+	sent := why.NewSentObject(r.Decision, object)
 	for i, c := range why.Explain(r.Decision, nil).Changes {
 		if source := c.Source.String(); source != by || i == 0 {
 			by = source

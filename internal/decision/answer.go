@@ -10,21 +10,21 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 )
 
-// An answer sees what is written to a client: the code, and of an error its status.
+// An answer watches what is written to a client. It keeps the code and, of an error, the body.
 type answer struct {
 	http.ResponseWriter
 	code int
 	body []byte
 }
 
-// maxStatus bounds what is kept of an error until it is read.
+// maxStatus is the number of bytes of an error that are kept.
 const maxStatus = 64 << 10
 
-// Unwrap is the writer around which the answer is.
+// Unwrap returns the writer that the answer wraps.
 func (a *answer) Unwrap() http.ResponseWriter { return a.ResponseWriter }
 
-// WriteHeader notes the code. An upgraded connection is an answer, too; other codes below 200 are
-// not the last word.
+// WriteHeader records the code. Switching protocols is an answer too. Other codes below 200 are
+// followed by the answer.
 func (a *answer) WriteHeader(code int) {
 	if a.code == 0 && (code >= http.StatusOK || code == http.StatusSwitchingProtocols) {
 		a.code = code
@@ -32,7 +32,7 @@ func (a *answer) WriteHeader(code int) {
 	a.ResponseWriter.WriteHeader(code)
 }
 
-// Write keeps what is written of an error.
+// Write keeps the start of the body of an error.
 func (a *answer) Write(data []byte) (int, error) {
 	if a.code == 0 {
 		a.code = http.StatusOK
@@ -42,13 +42,13 @@ func (a *answer) Write(data []byte) (int, error) {
 	}
 	n, err := a.ResponseWriter.Write(data)
 	if errors.Is(err, http.ErrHandlerTimeout) {
-		// The client has long been told so.
+		// The client has got this answer already.
 		a.code, a.body = http.StatusGatewayTimeout, nil
 	}
 	return n, err
 }
 
-// status is that of an error, nil where it can't be told.
+// status returns the status of an error, nil if the body has none.
 func (a *answer) status() *metav1.Status {
 	if len(a.body) == 0 {
 		return nil
@@ -61,7 +61,7 @@ func (a *answer) status() *metav1.Status {
 	return status
 }
 
-// statuses decode a Status in any form in which it may have been sent.
+// statuses decode a Status in each encoding that the server may have sent.
 var statuses = func() serializer.CodecFactory {
 	scheme := runtime.NewScheme()
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})

@@ -13,28 +13,28 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Log writes decisions as lines of JSON, in the order in which they were made. What can't be
-// written is lost and counted; requests are not refused for it.
+// A Log writes decisions as lines of JSON, in the order in which they were made. A line that can't
+// be written is dropped and counted. It refuses no request.
 type Log struct {
 	out   io.WriteCloser
 	lines chan []byte
-	// closing is closed when no more is to come, written when all that came is written.
+	// closing is closed when no more decisions come, written when all of them are written.
 	closing, written chan struct{}
 }
 
-// logBuffer is how many lines may wait for a disk that is busy. Then requests wait, as they do for
-// the audit log.
+// logBuffer is the number of lines that wait for a busy disk. If there are more, requests wait, as
+// they do for the audit log.
 const logBuffer = 10_000
 
-// OpenLog opens the log, nil where there is to be none. The file is made where there is none, for
-// its owner alone.
+// OpenLog opens the log, nil without a LogPath. It creates the file if there is none, readable by
+// its owner only.
 func (o *Options) OpenLog() (*Log, error) {
 	var out io.WriteCloser
 	switch o.LogPath {
 	case "":
 		return nil, nil
 	case "-":
-		out = keptOpen{os.Stdout}
+		out = unclosedWriter{os.Stdout}
 	default:
 		if err := os.MkdirAll(filepath.Dir(o.LogPath), 0o700); err != nil {
 			return nil, fmt.Errorf("--decision-log-path: %w", err)
@@ -60,7 +60,7 @@ func newLog(out io.WriteCloser) *Log {
 func (l *Log) Tell(d *v1alpha1.Decision) {
 	line, err := json.Marshal(d)
 	if err != nil {
-		klog.ErrorS(err, "Encoding a decision for the log", "decision", klog.KObj(d))
+		klog.ErrorS(err, "Cannot encode a decision for the decision log", "decision", klog.KObj(d))
 		return
 	}
 	select {
@@ -92,18 +92,18 @@ func (l *Log) put(line []byte) {
 	// As with the audit log, a disk that is full refuses no requests.
 	if _, err := l.out.Write(line); err != nil {
 		logErrorsTotal.Inc()
-		klog.ErrorS(err, "Writing the decision log")
+		klog.ErrorS(err, "Cannot write the decision log")
 	}
 }
 
-// Close writes what waits, and closes the file. It may be called once.
+// Close writes the lines that wait, and closes the file. It may be called once.
 func (l *Log) Close() error {
 	close(l.closing)
 	<-l.written
 	return l.out.Close()
 }
 
-// keptOpen is not ours to close.
-type keptOpen struct{ io.Writer }
+// unclosedWriter is a writer that the process keeps open, such as the standard output.
+type unclosedWriter struct{ io.Writer }
 
-func (keptOpen) Close() error { return nil }
+func (unclosedWriter) Close() error { return nil }

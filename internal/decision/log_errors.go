@@ -10,8 +10,8 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// HideLoggedValues has the process's log of unhandled errors leave out the objects that errors
-// quote, as the log of decisions does. Call it before the server starts.
+// HideLoggedValues makes the process's log of unhandled errors leave out the objects that errors
+// quote, as the decision log does. Call it before the server starts.
 func HideLoggedValues() {
 	utilruntime.ErrorHandlers[0] = func(ctx context.Context, err error, msg string, keysAndValues ...any) {
 		if err != nil {
@@ -22,12 +22,12 @@ func HideLoggedValues() {
 	}
 }
 
-// objects are what an error quotes an object with: JSON, Go's forms of it, and long texts.
-var objects = regexp.MustCompile("[{|\n]|&[a-z]|map\\[|\\[\\]byte|\"[^\"]{100}")
+// quotedObjects matches the start of an object in an error: JSON, Go's forms of it, and long texts.
+var quotedObjects = regexp.MustCompile("[{|\n]|&[a-z]|map\\[|\\[\\]byte|\"[^\"]{100}")
 
 // withoutObjects returns a text up to the first object in it.
 func withoutObjects(text string) string {
-	if at := objects.FindStringIndex(text); at != nil {
+	if at := quotedObjects.FindStringIndex(text); at != nil {
 		return strings.TrimRight(text[:at[0]], " ") + " …"
 	}
 	return text

@@ -14,12 +14,12 @@ import (
 // notShown takes the place of a value in a message.
 const notShown = "(not shown)"
 
-// ofSecretParams takes the place of what a policy says whose params are a Secret.
+// ofSecretParams replaces the text of a policy whose params are a Secret.
 const ofSecretParams = "(not shown: the params of the policy are a Secret)"
 
-// ofStatus returns the message of an answer without the values of objects that the API quotes in
-// it: a patch that failed quotes the whole object, an immutable field its template. by is the
-// plugin that refused the request. What the client was told is another matter: that stays whole.
+// ofStatus returns the message of an answer without the values that the API quotes in it: a patch
+// that failed quotes the whole object, an immutable field its template. by is the plugin that
+// refused the request. The answer to the client keeps its whole message.
 func (s secrets) ofStatus(status *metav1.Status, by string, r *v1alpha1.Request) string {
 	switch {
 	case by != "":
@@ -32,8 +32,8 @@ func (s secrets) ofStatus(status *metav1.Status, by string, r *v1alpha1.Request)
 	return cut(withoutValues(status.Message, r))
 }
 
-// ofPlugin returns the message of a plugin. About a Secret it may quote what is in it; of other
-// objects it says what the plugin, webhook or policy has to say.
+// ofPlugin returns the message of a plugin, webhook or policy. If the object is a Secret, the
+// message ends before the first value. Other messages stay whole.
 func (s secrets) ofPlugin(message string, r *v1alpha1.Request) string {
 	if s.ofSecret() {
 		message = withoutValues(message, r)
@@ -73,17 +73,17 @@ func (s secrets) ofCauses(status *metav1.Status) string {
 	return cut(head + " is invalid: " + all)
 }
 
-// quoted are the causes that quote a value, before it.
-var quoted = regexp.MustCompile(`^(Invalid value|Unsupported value|Duplicate value|Not found|Too long|Too many|` +
+// quotingCauses matches the start of a cause that quotes a value.
+var quotingCauses = regexp.MustCompile(`^(Invalid value|Unsupported value|Duplicate value|Not found|Too long|Too many|` +
 	`Internal error): `)
 
-// lastName is the last name of a field, as value of spec.containers[0].env[1].value.
+// lastName matches the last name of a field, such as value in spec.containers[0].env[1].value.
 var lastName = regexp.MustCompile(`([^.\[\]]+)[\[\]0-9]*$`)
 
-// ofCause returns the message of a cause. Its value stays if it is a short one: a number, or a text
-// that isn't an object's.
+// ofCause returns the message of a cause. It keeps a short value: a number, or a text that isn't
+// part of an object.
 func (s secrets) ofCause(field, message string) string {
-	kind := quoted.FindString(message)
+	kind := quotingCauses.FindString(message)
 	if kind == "" {
 		// A forbidden change is followed by the difference of both objects.
 		first, _, more := strings.Cut(message, "\n")
@@ -102,7 +102,7 @@ func (s secrets) ofCause(field, message string) string {
 	return strings.TrimSuffix(kind+notShown+": "+detail, ": ")
 }
 
-// splitValue parts a value from what follows it.
+// splitValue splits a text after the value at its start.
 func splitValue(text string) (value, detail string) {
 	if value, err := strconv.QuotedPrefix(text); err == nil {
 		return value, strings.TrimPrefix(text[len(value):], ": ")
@@ -119,7 +119,7 @@ func splitValue(text string) (value, detail string) {
 	return value, detail
 }
 
-// maxValue is how long a value in a message may be, in bytes.
+// maxValue is the number of bytes that a value in a message may have.
 const maxValue = 256
 
 // showsValue reports whether a message may show the value of a field.
@@ -135,10 +135,10 @@ func (s secrets) showsValue(field, value string) bool {
 	return name == nil || !isCredential(name[1])
 }
 
-// values are what a message quotes values with: quotes, JSON, and Go's forms of objects.
-var values = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"?|'[^']*'?|[`|{\n]|&[a-z]|map\\[|\\[\\]byte")
+// quotedValues matches the start of a value in a message: quotes, JSON, and Go's forms of objects.
+var quotedValues = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"?|'[^']*'?|[`|{\n]|&[a-z]|map\\[|\\[\\]byte")
 
-// namesNext ends what stands before a quoted name: of a field, or of what refused.
+// namesNext matches the text before a quoted name: the name of a field, or of what refused.
 var namesNext = regexp.MustCompile(
 	`(?:field|fields|key|version|kind|webhook|plugin|Policy|binding|namespaces?|quota) $`)
 
@@ -147,7 +147,7 @@ func withoutValues(message string, r *v1alpha1.Request) string {
 	names := []string{r.Name, r.Namespace, r.Resource, r.Version, r.Group, r.Group + "/" + r.Version, r.Subresource,
 		r.User.Username}
 	for from := 0; ; {
-		at := values.FindStringIndex(message[from:])
+		at := quotedValues.FindStringIndex(message[from:])
 		if at == nil {
 			return message
 		}

@@ -7,11 +7,11 @@ import (
 	"github.com/spf13/pflag"
 )
 
-// Options say what a server keeps of its decisions.
+// Options are the settings for what a server keeps of its decisions.
 type Options struct {
-	// Enabled is whether decisions are made at all.
+	// Enabled reports whether decisions are made.
 	Enabled bool
-	// MaxCount and MaxBytes bound what is kept in memory.
+	// MaxCount and MaxBytes bound the decisions in memory.
 	MaxCount int
 	MaxBytes int64
 	// LogPath is a file to which each decision is written as a line of JSON; "-" for the standard
@@ -20,12 +20,12 @@ type Options struct {
 	LogPath                             string
 	LogMaxSize, LogMaxAge, LogMaxBackup int
 	LogCompress                         bool
-	// Values says which values are shown; empty is ValuesHidden.
+	// Values says which values are shown. Empty is ValuesHidden.
 	Values Values
 }
 
-// NewOptions returns the defaults: ten thousand decisions, in 64 MiB, and no log. A log that is set
-// takes 1.1 GB at most.
+// NewOptions returns the defaults: ten thousand decisions, in 64 MiB, and no log. If a log is set,
+// it takes at most 1.1 GB.
 func NewOptions() Options {
 	return Options{Enabled: true, MaxCount: 10_000, MaxBytes: 64 << 20, LogMaxSize: 100, LogMaxBackup: 10,
 		Values: ValuesHidden}
@@ -58,7 +58,7 @@ func (o *Options) AddLogFlags(flags *pflag.FlagSet) {
 		"If set, the rotated decision log files will be compressed using gzip.")
 }
 
-// Validate names the flags that are wrong.
+// Validate returns an error that names each flag with an invalid value.
 func (o *Options) Validate() error {
 	var errs []error
 	for _, limit := range []struct {

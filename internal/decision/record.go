@@ -11,7 +11,7 @@ import (
 	"gatehouse.dev/internal/jsondiff"
 )
 
-// record is what is known of a request that is over, until it becomes a decision.
+// record holds a request that is over, until it becomes a decision.
 type record struct {
 	decision v1alpha1.Decision
 	changes  []change
@@ -33,11 +33,11 @@ const wholeStep = -1
 // stepSize is the memory of a step, without what it points to.
 var stepSize = int(reflect.TypeFor[v1alpha1.Step]().Size())
 
-// class says for how long a decision is worth being kept, beside others.
+// class says for how long a decision is kept, compared with others.
 type class int
 
 const (
-	plain   class = iota // nothing to ask about
+	plain   class = iota // nothing was changed or refused
 	changed              // the object was changed
 	refused              // or failed
 	classes
@@ -58,7 +58,7 @@ func (r *record) classify() class {
 	return plain
 }
 
-// size returns how much memory the record takes, in bytes, roughly.
+// size returns about how many bytes of memory the record takes.
 func (r *record) size() int {
 	n := entryOverhead + len(r.decision.Steps)*stepSize
 	for i := range r.changes {
@@ -67,7 +67,7 @@ func (r *record) size() int {
 	return n
 }
 
-// secrets knows which values of the request's objects are hidden.
+// secrets returns the rules for hiding values of the request's objects.
 func (r *record) secrets() secrets {
 	request := &r.decision.Request
 	return secrets{schema.GroupResource{Group: request.Group, Resource: request.Resource}, r.values}
@@ -114,7 +114,7 @@ func (r *record) patch(c *change) (patch []v1alpha1.PatchOperation, isCut bool) 
 // hasChanged reports whether the plugin changed the object.
 func hasChanged(s *v1alpha1.Step) bool { return len(s.Patch) > 0 || s.PatchCut }
 
-// operations returns a patch as the API has it.
+// operations returns a patch in the API's form.
 func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
 	var shown []v1alpha1.PatchOperation
 	for _, o := range patch {

@@ -21,29 +21,29 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// A Recorder makes a decision of each request that the chain was asked about, and of each write
-// that was refused before. It is an Observer of the chain and a filter around it: the chain knows
-// what the plugins did, the filter what the answer was.
+// A Recorder makes a decision of each request that passes the chain, and of each write that was
+// refused before the chain. It is an Observer of the chain, which knows the steps of the plugins,
+// and a filter around the request, which sees the answer.
 type Recorder struct {
 	store  *Store
 	values Values
-	// told are called with every decision, as the decision log.
-	told []func(*v1alpha1.Decision)
+	// observers are called with every decision. The decision log is one.
+	observers []func(*v1alpha1.Decision)
 }
 
-// NewRecorder returns a recorder that keeps its decisions in the store, with the values that are to
-// be shown, and calls told with each.
-func NewRecorder(store *Store, values Values, told ...func(*v1alpha1.Decision)) *Recorder {
-	return &Recorder{store: store, values: values, told: told}
+// NewRecorder returns a recorder that keeps its decisions in the store and calls each observer with
+// them. values says which values of objects are shown.
+func NewRecorder(store *Store, values Values, observers ...func(*v1alpha1.Decision)) *Recorder {
+	return &Recorder{store: store, values: values, observers: observers}
 }
 
 var _ plugin.Observer = &Recorder{}
 
-// Wants asks for everything: patches and calls are what a decision is about.
+// Wants asks for changes and calls: a decision has both.
 func (r *Recorder) Wants() plugin.Wants { return plugin.Wants{Changes: true, Calls: true} }
 
-// PhaseBegins brings the recording to the top of the context: each step looks it up twice, and a
-// request's context has some thirty other values by now.
+// PhaseBegins puts the recording at the top of the context. Each step looks it up twice, and by now
+// the context has about thirty other values.
 func (r *Recorder) PhaseBegins(ctx context.Context, _ plugin.PhaseStep) context.Context {
 	if recording := recordingOf(ctx); recording != nil {
 		return withRecording(ctx, recording)
@@ -51,7 +51,7 @@ func (r *Recorder) PhaseBegins(ctx context.Context, _ plugin.PhaseStep) context.
 	return ctx
 }
 
-// StepBegins notes which plugin is called: a request may end before the plugin does.
+// StepBegins records which plugin is called, since the request may end before the plugin returns.
 func (r *Recorder) StepBegins(ctx context.Context, step plugin.Step) context.Context {
 	if recording := recordingOf(ctx); recording != nil {
 		recording.stepBegins(&step)
@@ -76,8 +76,8 @@ func (r *Recorder) StepDone(ctx context.Context, step plugin.Step) {
 	}
 }
 
-// PhaseDone records the end of a phase. What a connection is used for is no part of the decision to
-// admit it, and may take hours.
+// PhaseDone records the end of a phase. It ends the recording of an admitted connection: the
+// connection may stay open for hours, and its use is no part of the decision.
 func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 	recording := recordingOf(ctx)
 	if recording == nil {
@@ -89,12 +89,12 @@ func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 	}
 }
 
-// Filter records what becomes of the requests that next handles. It has its place behind
-// authorization: what is refused there never comes here.
+// Filter records the requests that next handles. It belongs behind authorization, so that requests
+// without the right to ask leave no decision.
 func (r *Recorder) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := request.RequestInfoFrom(req.Context())
-		if !ok || !info.IsResourceRequest || !asks(info) {
+		if !ok || !info.IsResourceRequest || !maySeeChain(info) {
 			next.ServeHTTP(w, req)
 			return
 		}
@@ -110,24 +110,24 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 	})
 }
 
-// Record records what becomes of a request that handle handles, whose answer has the code that it
-// returns, and the status where it is an error. Filter does that for requests of an API server;
-// this is for who gets them another way. The user is that of the context.
+// Record records a request while handle handles it. handle returns the code of the answer, and the
+// status if the answer is an error. Filter calls Record for the requests of an API server; a server
+// that gets its requests in another way calls Record itself. The user is the one in the context.
 func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAgent string,
 	handle func(context.Context) (code int, status *metav1.Status)) {
 	recording := &recording{start: time.Now(), info: info, userAgent: userAgent, values: r.values}
 	ctx = withRecording(ctx, recording)
-	var code int // stays 0 where handle panics
+	var code int // stays 0 if handle panics
 	var status *metav1.Status
 	defer func() { r.finish(ctx, recording, code, status) }()
 	code, status = handle(ctx)
 }
 
-// connects are the subresources that may be connected to by any verb.
+// connects are the subresources that may be connected to with any verb.
 var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
 
-// asks tells whether the chain may be asked about the request.
-func asks(info *request.RequestInfo) bool {
+// maySeeChain reports whether a request may reach the chain.
+func maySeeChain(info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
 		return true
@@ -135,7 +135,7 @@ func asks(info *request.RequestInfo) bool {
 	return connects[info.Subresource]
 }
 
-// finish makes a decision of the recording, once. code is 0 where there was no answer.
+// finish makes a decision of the recording, once. code is 0 if there was no answer.
 func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
 	recording.mu.Lock()
 	over := recording.over
@@ -143,16 +143,16 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 		recording.interrupt()
 	}
 	recording.over = true
-	attempt, asked := recording.kept(), recording.asked
+	attempt, chainCalled := recording.keptAttempt(), recording.chainCalled
 	recording.mu.Unlock()
-	if over || !asked && code != 0 && code < http.StatusBadRequest {
+	if over || !chainCalled && code != 0 && code < http.StatusBadRequest {
 		return
 	}
 	record := newRecord(ctx, recording, attempt, code, status)
 	d := &record.decision
 	decisionsTotal[d.Verdict].Inc()
 	r.store.addSoon(record)
-	if !audited(ctx) && len(r.told) == 0 {
+	if !isAudited(ctx) && len(r.observers) == 0 {
 		return
 	}
 	r.store.catchUp() // d is the store's until then
@@ -162,23 +162,22 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	if len(d.ChangedBy) > 0 {
 		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(d.ChangedBy, ","))
 	}
-	for _, tell := range r.told {
-		tell(d)
+	for _, observe := range r.observers {
+		observe(d)
 	}
 }
 
-// audited tells whether the request has an event in the audit log.
-func audited(ctx context.Context) bool {
+// isAudited reports whether the request has an event in the audit log.
+func isAudited(ctx context.Context) bool {
 	event := audit.AuditContextFrom(ctx)
 	if event == nil {
 		return false
 	}
-	level := event.GetEventLevel() // empty where there is no policy
+	level := event.GetEventLevel() // empty without a policy
 	return level != "" && level != auditinternal.LevelNone
 }
 
-// newRecord puts together what is known of a request that is over. a is nil if the chain wasn't
-// asked.
+// newRecord returns the record of a request that is over. a is nil if the chain wasn't called.
 func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
 	info := recording.info
 	r := &record{values: recording.values, decision: v1alpha1.Decision{
@@ -221,7 +220,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	d.Request.UserAgent = recording.userAgent
 	if d.Request.Group == "" && d.Request.Resource == "namespaces" {
-		d.Request.Namespace = "" // which the library has for the object's own name
+		d.Request.Namespace = "" // the library sets it to the object's own name
 	}
 	cutRequest(&d.Request)
 	d.Reason = metav1.StatusReason(cutAt(string(d.Reason), maxName))
@@ -232,11 +231,11 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	return r
 }
 
-// operationOf are the chain's names of verbs.
+// operationOf maps verbs to the chain's names of operations.
 var operationOf = map[string]string{"create": "CREATE", "update": "UPDATE", "patch": "UPDATE", "delete": "DELETE",
 	"deletecollection": "DELETE"}
 
-// setName takes the audit ID for a name. A client may have sent any it likes.
+// setName makes the audit ID the decision's name. A client may have sent any text as audit ID.
 func (r *record) setName(auditID string) {
 	r.decision.Name, r.decision.UID = auditID, types.UID(auditID)
 	if !isLabel(auditID) && len(validation.IsDNS1123Subdomain(auditID)) > 0 {
@@ -244,7 +243,7 @@ func (r *record) setName(auditID string) {
 	}
 }
 
-// rename gives the decision a name of our own. An annotation keeps the audit ID.
+// rename gives the decision a new name. An annotation keeps the audit ID.
 func (r *record) rename() {
 	d := &r.decision
 	if d.Annotations == nil {
@@ -254,8 +253,9 @@ func (r *record) rename() {
 	d.UID = types.UID(d.Name)
 }
 
-// isLabel tells whether a text is a label of a domain, which is a name. What a server makes is one,
-// and the library's regular expression takes longer than all else that is asked of a request.
+// isLabel reports whether a text is a DNS label, and so a valid name. The server's own audit IDs
+// are labels. The library's regular expression would take longer than all other checks of a
+// request.
 func isLabel(text string) bool {
 	for i := range len(text) {
 		c, inside := text[i], i > 0 && i < len(text)-1

@@ -15,12 +15,12 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// A recording is what the chain has told of a request that is not over yet.
+// A recording holds what the chain has reported of a request that is not over yet.
 //
-// The chain may be asked several times for one request: storage asks again after a conflict, an
-// apply that finds nothing to update creates, and the deletion of a collection is one of each
-// object. The recording has an attempt for each object, the last one, of which the decision is
-// made.
+// The chain may be called several times for one request. Storage calls it again after a conflict,
+// an apply that finds nothing to update creates the object, and the deletion of a collection
+// deletes each object by itself. The recording has the last attempt of each object. The decision is
+// made of one attempt.
 type recording struct {
 	start     time.Time
 	info      *request.RequestInfo
@@ -28,25 +28,25 @@ type recording struct {
 	values    Values
 
 	mu sync.Mutex // objects of a collection are deleted concurrently
-	// only is the attempt that the chain is at. Where the request is about a collection, open are
-	// those that it is at, by the objects' names.
+	// only is the current attempt. If the request is about a collection, open has the current
+	// attempts by the names of their objects.
 	only *attempt
 	open map[string]*attempt
-	// first is where the first attempt is.
+	// first is the memory of the first attempt.
 	first attempt
 	// last is the attempt that ended last, or the first one that was refused.
 	last *attempt
-	// running is the plugin that is being called, since then. It isn't known of collections, of
-	// whose objects several are asked about at a time.
+	// running is the plugin that is being called, and since the time of that call. For a collection
+	// neither is set, as several of its objects pass the chain at a time.
 	running v1alpha1.Step
 	since   time.Time
-	// omitted is how many steps others had.
-	omitted int
-	asked   bool
-	over    bool
+	// omitted is the number of steps of attempts that were dropped.
+	omitted     int
+	chainCalled bool
+	over        bool
 }
 
-// attempt is the way of one object through the chain.
+// attempt is one pass of one object through the chain.
 type attempt struct {
 	request            v1alpha1.Request
 	steps              []v1alpha1.Step
@@ -57,7 +57,7 @@ type attempt struct {
 	err                error
 }
 
-// stepsOfARequest is how many steps a pod's creation has with the default plugins, roughly.
+// stepsOfARequest is about the number of steps that a pod's creation has with the default plugins.
 const stepsOfARequest = 32
 
 type recordingKey struct{}
@@ -66,13 +66,13 @@ func withRecording(ctx context.Context, r *recording) context.Context {
 	return context.WithValue(ctx, recordingKey{}, r)
 }
 
-// recordingOf is that of the request; nil where nobody records it.
+// recordingOf returns the recording of the request, nil if there is none.
 func recordingOf(ctx context.Context) *recording {
 	r, _ := ctx.Value(recordingKey{}).(*recording)
 	return r
 }
 
-// stepBegins notes which plugin is called.
+// stepBegins records which plugin is called.
 func (r *recording) stepBegins(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -83,9 +83,9 @@ func (r *recording) stepBegins(s *plugin.Step) {
 	r.running, r.since = v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round)}, s.Start
 }
 
-// interrupt makes a step of the plugin that is still being called: the request ends without it.
+// interrupt adds a failed step for the plugin that is still running: the request ends without it.
 func (r *recording) interrupt() {
-	a := r.kept()
+	a := r.keptAttempt()
 	if r.running.Plugin == "" || a == nil || len(a.steps) == maxSteps {
 		return
 	}
@@ -116,11 +116,11 @@ func (r *recording) stepDone(s *plugin.Step) {
 	a.steps = append(a.steps, step)
 }
 
-// enforced adds to a plugin's step what the storage decided for it.
+// enforced completes a plugin's step with the decision of the storage.
 func (r *recording) enforced(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	a := r.begun(s.Attributes)
+	a := r.currentAttempt(s.Attributes)
 	if r.over || a == nil {
 		return
 	}
@@ -137,7 +137,7 @@ func (r *recording) enforced(s *plugin.Step) {
 	}
 }
 
-// phaseDone writes down that a phase has ended, and tells whether that decided the request.
+// phaseDone records the end of a phase, and reports whether that decided the request.
 func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
@@ -146,10 +146,10 @@ func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
 	}
 	a := r.attempt(p.Attributes)
 	if p.Phase == plugin.Mutating && a.mutated {
-		a = r.again(p.Attributes) // no plugin was called
+		a = r.startAttempt(p.Attributes) // no plugin was called
 	}
 	a.mutated = true
-	a.learn(p.Attributes)
+	a.describe(p.Attributes)
 	a.err = p.Err
 	if p.Phase == plugin.Mutating && p.Err == nil {
 		return false
@@ -161,46 +161,46 @@ func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
 	return true
 }
 
-// isCollection tells whether the request is about many objects.
+// isCollection reports whether the request is about many objects.
 func (r *recording) isCollection() bool { return r.info.Verb == "deletecollection" }
 
-// begun is the attempt that the chain is at; nil where it isn't at any.
-func (r *recording) begun(a admission.Attributes) *attempt {
+// currentAttempt returns the current attempt for the object, nil if there is none.
+func (r *recording) currentAttempt(a admission.Attributes) *attempt {
 	if r.isCollection() {
 		return r.open[a.GetName()]
 	}
 	return r.only
 }
 
-// attempt is the one that the chain is at, or begins.
+// attempt returns the current attempt for the object, and starts one if there is none.
 func (r *recording) attempt(a admission.Attributes) *attempt {
-	if begun := r.begun(a); begun != nil {
-		return begun
+	if current := r.currentAttempt(a); current != nil {
+		return current
 	}
-	return r.again(a)
+	return r.startAttempt(a)
 }
 
-// attemptOf is the one that a step belongs to.
+// attemptOf returns the attempt that a step belongs to.
 func (r *recording) attemptOf(s *plugin.Step) *attempt {
 	a := r.attempt(s.Attributes)
 	switch {
 	case s.Phase == plugin.Mutating && a.mutated:
-		a = r.again(s.Attributes)
+		a = r.startAttempt(s.Attributes)
 	case s.Phase == plugin.Validating && a.validated:
 		a.validateAgain()
 	}
 	return a
 }
 
-// again starts the object's way, or starts it once more.
-func (r *recording) again(a admission.Attributes) *attempt {
+// startAttempt starts an attempt for the object, the first or another one.
+func (r *recording) startAttempt(a admission.Attributes) *attempt {
 	begins := &r.first
-	if r.asked {
+	if r.chainCalled {
 		begins = &attempt{}
 	}
-	r.asked = true
+	r.chainCalled = true
 	begins.steps = make([]v1alpha1.Step, 0, stepsOfARequest)
-	begins.learn(a)
+	begins.describe(a)
 	if !r.isCollection() {
 		r.only = begins
 		return begins
@@ -212,15 +212,15 @@ func (r *recording) again(a admission.Attributes) *attempt {
 	return begins
 }
 
-// validateAgain forgets the validating phase: storage asks once more where a name that it made is
-// taken.
+// validateAgain drops the steps of the validating phase. Storage validates again if a name that it
+// generated is taken.
 func (a *attempt) validateAgain() {
 	a.validated, a.by, a.err = false, "", nil
 	// These are the last ones, and have no changes.
 	a.steps = slices.DeleteFunc(a.steps, func(s v1alpha1.Step) bool { return s.Phase == phases[plugin.Validating] })
 }
 
-// close keeps the attempt, or forgets it in favour of the one that is kept.
+// close ends an attempt. Of several objects, the recording keeps one attempt.
 func (r *recording) close(a *attempt) {
 	delete(r.open, a.request.Name)
 	switch kept := r.last; {
@@ -234,16 +234,16 @@ func (r *recording) close(a *attempt) {
 	}
 }
 
-// kept is the attempt that the decision is made of; nil where the chain wasn't asked.
-func (r *recording) kept() *attempt {
+// keptAttempt returns the attempt that the decision is made of, nil if the chain wasn't called.
+func (r *recording) keptAttempt() *attempt {
 	if r.last != nil || r.isCollection() {
 		return r.last
 	}
 	return r.only
 }
 
-// learn writes down what the request is about. A name that was generated is known late.
-func (a *attempt) learn(attributes admission.Attributes) {
+// describe records what the request is about. Storage may generate the name late.
+func (a *attempt) describe(attributes admission.Attributes) {
 	resource, r := attributes.GetResource(), &a.request
 	r.Operation = string(attributes.GetOperation())
 	r.Group, r.Version, r.Resource = resource.Group, resource.Version, resource.Resource

@@ -14,7 +14,7 @@ type requester struct{ user user.Info }
 
 type requesterKey struct{}
 
-// requesterOf returns the user who made the request as another one, nil for any other request.
+// requesterOf returns the user who impersonated the user of the request, nil if nobody did.
 func requesterOf(ctx context.Context) user.Info {
 	if r, _ := ctx.Value(requesterKey{}).(*requester); r != nil {
 		return r.user
@@ -22,9 +22,9 @@ func requesterOf(ctx context.Context) user.Info {
 	return nil
 }
 
-// WithRequester has decisions say who made an impersonated request. It belongs around the server's
-// authentication, which is to go through Authenticator. By the time that a request is recorded, the
-// server knows only the user that it was made as.
+// WithRequester makes decisions name the user who impersonated another one. It belongs around the
+// authentication of the server, which must use Authenticator: when a request is recorded, the
+// server knows only the impersonated user.
 func WithRequester(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		if req.Header.Get(authenticationv1.ImpersonateUserHeader) != "" {
@@ -34,8 +34,7 @@ func WithRequester(next http.Handler) http.Handler {
 	})
 }
 
-// Authenticator returns an authenticator that does what next does, for WithRequester to know whom
-// it found.
+// Authenticator returns an authenticator that calls next and keeps the user for WithRequester.
 func Authenticator(next authenticator.Request) authenticator.Request {
 	return authenticator.RequestFunc(func(req *http.Request) (*authenticator.Response, bool, error) {
 		found, ok, err := next.AuthenticateRequest(req)

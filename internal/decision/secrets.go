@@ -21,7 +21,7 @@ const (
 	ValuesShown  Values = "shown"
 )
 
-// secrets knows which values of a resource's objects a viewer of decisions may not see.
+// secrets has the rules for hiding values of a resource's objects.
 type secrets struct {
 	resource schema.GroupResource
 	values   Values
@@ -32,8 +32,8 @@ const HiddenValue = "(changed; the value is not shown)"
 
 var hiddenJSON, _ = json.Marshal(HiddenValue)
 
-// harmless are fields that are named as if they held a credential, and name or describe one.
-var harmless = map[string]bool{
+// harmlessFields have names of credentials, and name or describe a credential.
+var harmlessFields = map[string]bool{
 	"automountServiceAccountToken": true, "serviceAccountToken": true, "imagePullSecrets": true, "secret": true,
 	"secrets": true, "boundServiceAccountToken": true,
 }
@@ -55,14 +55,14 @@ var wholeObjects = map[string]bool{
 	"objectset.rio.cattle.io/applied":                  true,
 }
 
-// lists are fields whose elements may hold a credential under a name that doesn't say so: variables
-// and headers by their field value, the others by themselves.
+// These lists may hold credentials under names that don't say so. pairLists have a name and a value
+// in each element, textLists only texts.
 var (
-	pairs = map[string]bool{"env": true, "httpHeaders": true}
-	words = map[string]bool{"args": true, "command": true}
+	pairLists = map[string]bool{"env": true, "httpHeaders": true}
+	textLists = map[string]bool{"args": true, "command": true}
 )
 
-// ofPatch takes the secrets out of the values of a patch.
+// ofPatch hides the secret values of a patch.
 func (s secrets) ofPatch(patch []v1alpha1.PatchOperation) []v1alpha1.PatchOperation {
 	for i := range patch {
 		if o := &patch[i]; o.Value != nil {
@@ -93,11 +93,11 @@ func (s secrets) hidden(path string, raw []byte) []byte {
 			return hiddenJSON
 		}
 	}
-	if n := len(segments); n > 2 && segments[n-1] == "value" && pairs[segments[n-3]] && s.values != ValuesShown {
-		return hiddenJSON // of a name that isn't known here
+	if n := len(segments); n > 2 && segments[n-1] == "value" && pairLists[segments[n-3]] && s.values != ValuesShown {
+		return hiddenJSON // its name isn't known here
 	}
 	if n := len(segments); n > 2 && segments[n-1] == "value" && segments[n-3] == "env" {
-		return hiddenJSON // whose name may be that of a credential
+		return hiddenJSON // its name may be that of a credential
 	}
 	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
 		return raw
@@ -146,7 +146,7 @@ func (s secrets) hidesVariable(path []string, name string) bool {
 	if isCredential(name) {
 		return true
 	}
-	return s.values != ValuesShown && len(path) > 1 && pairs[path[len(path)-2]] && !harmlessVariables[name]
+	return s.values != ValuesShown && len(path) > 1 && pairLists[path[len(path)-2]] && !harmlessVariables[name]
 }
 
 // hides reports whether the last name of a path hides what is there.
@@ -160,12 +160,12 @@ func (s secrets) hides(path []string) bool {
 		(parent == "data" || parent == "stringData"):
 		return true
 	case s.ofSecret() && len(path) == 3 && parent == "annotations":
-		return true // where webhooks and policies copy what is in data
+		return true // webhooks and policies copy data into annotations
 	case parent == "annotations" && wholeObjects[last]:
 		return true
-	case names[parent]:
+	case textMaps[parent]:
 		return false
-	case words[last] && s.values != ValuesShown:
+	case textLists[last] && s.values != ValuesShown:
 		return true
 	}
 	return isCredential(last)
@@ -174,8 +174,8 @@ func (s secrets) hides(path []string) bool {
 // ofSecret reports whether the objects are Secrets.
 func (s secrets) ofSecret() bool { return s.resource == schema.GroupResource{Resource: "secrets"} }
 
-// names are the fields whose keys are names that mean nothing.
-var names = map[string]bool{"labels": true, "finalizers": true, "matchLabels": true, "nodeSelector": true,
+// textMaps are the maps of labels, names and selectors. Their keys don't say what a value is.
+var textMaps = map[string]bool{"labels": true, "finalizers": true, "matchLabels": true, "nodeSelector": true,
 	"selector": true}
 
 // credentials are the ends of names of fields, keys and environment variables that hold one. Names
@@ -185,13 +185,13 @@ var (
 	keys        = []string{"api", "private", "access", "secret"}
 )
 
-// isCredential reports whether a name says that a credential is what it names.
+// isCredential reports whether a name is that of a credential.
 func isCredential(name string) bool {
 	singular := strings.ToLower(name)
 	singular = strings.TrimSuffix(strings.TrimSuffix(singular, "s"), "s")
 	for _, word := range credentials {
 		if strings.HasSuffix(singular, word) {
-			return !harmless[name]
+			return !harmlessFields[name]
 		}
 	}
 	of, isKey := strings.CutSuffix(singular, "key")

@@ -66,7 +66,7 @@ type entry struct {
 	gone     bool
 }
 
-// entryOverhead is what an entry takes besides its text, in bytes, roughly.
+// entryOverhead is about the number of bytes that an entry takes besides its text.
 const entryOverhead = 400
 
 func (e *entry) size() int64 { return int64(len(e.text)) + entryOverhead }
@@ -305,7 +305,7 @@ func (s *Store) after(revision uint64, want *Filter, n int) []revisionText {
 		if len(texts) == n {
 			break
 		}
-		if !e.gone && want.may(e) {
+		if !e.gone && want.maySelect(e) {
 			texts = append(texts, revisionText{e.revision, e.text})
 		}
 	}
@@ -320,7 +320,7 @@ func encode(d *v1alpha1.Decision) []byte {
 		text, err = json.Marshal(d)
 	}
 	if err != nil { // of values that were JSON
-		klog.ErrorS(err, "Encoding a decision", "decision", klog.KObj(d))
+		klog.ErrorS(err, "Cannot encode a decision", "decision", klog.KObj(d))
 	}
 	return text
 }
@@ -339,7 +339,7 @@ func shorten(d *v1alpha1.Decision) {
 func decode(text []byte, revision uint64) *v1alpha1.Decision {
 	d := &v1alpha1.Decision{}
 	if err := json.Unmarshal(text, d); err != nil {
-		klog.ErrorS(err, "Decoding a decision", "text", strings.ToValidUTF8(string(text), "?"))
+		klog.ErrorS(err, "Cannot decode a decision of the store", "text", strings.ToValidUTF8(string(text), "?"))
 	}
 	d.ResourceVersion = revisionString(revision)
 	return d

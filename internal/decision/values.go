@@ -51,7 +51,7 @@ func (h *hiding) annotation(annotations map[string]any, name string) {
 func (h *hiding) value(name string, value any) any {
 	switch value := value.(type) {
 	case string:
-		if words[name] {
+		if textLists[name] {
 			return h.text(value)
 		}
 	case map[string]any:
@@ -63,7 +63,7 @@ func (h *hiding) value(name string, value any) any {
 				}
 			case name == "properties": // of a schema: the keys are names of fields
 				value[key] = h.value("", field)
-			case words[name]:
+			case textLists[name]:
 				value[key] = h.value(name, field)
 			default:
 				value[key] = h.value(key, field)
@@ -71,7 +71,7 @@ func (h *hiding) value(name string, value any) any {
 		}
 	case []any:
 		for i, element := range value {
-			if pair, ok := element.(map[string]any); ok && pairs[name] {
+			if pair, ok := element.(map[string]any); ok && pairLists[name] {
 				variable, _ := pair["name"].(string)
 				if text, ok := pair["value"].(string); ok && (isCredential(variable) || !harmlessVariables[variable]) {
 					pair["value"] = h.text(text)

@@ -16,9 +16,9 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Filter says which decisions somebody wants. The zero Filter is all of them.
+// A Filter selects decisions. The zero Filter selects all.
 type Filter struct {
-	// Namespace is that of the decisions, empty for all.
+	// Namespace is the namespace of the decisions, empty for all.
 	Namespace string
 	// Namespaced leaves out decisions about objects without a namespace.
 	Namespaced bool
@@ -27,17 +27,17 @@ type Filter struct {
 	Fields fields.Selector
 }
 
-// may reports whether an entry may be wanted, by its namespace.
-func (f *Filter) may(e *entry) bool { return f.Namespace == "" || f.Namespace == e.namespace }
+// maySelect reports whether the filter may select an entry, by its namespace.
+func (f *Filter) maySelect(e *entry) bool { return f.Namespace == "" || f.Namespace == e.namespace }
 
-// Matches reports whether a decision is wanted.
+// Matches reports whether the filter selects a decision.
 func (f *Filter) Matches(d *v1alpha1.Decision) bool {
 	return (f.Namespace == "" || f.Namespace == d.Namespace) && (!f.Namespaced || d.Request.Namespace != "") &&
 		(f.Labels == nil || f.Labels.Matches(labels.Set(d.Labels))) &&
 		(f.Fields == nil || f.Fields.Matches(v1alpha1.Fields(d)))
 }
 
-// history is the last deletions, for watches to be told of.
+// history holds the last deletions, for watches.
 type history struct {
 	deletions []deletion
 	bytes     int64
@@ -46,13 +46,13 @@ type history struct {
 	oldest uint64
 }
 
-// deletion is that of a decision that had to go.
+// deletion is the deletion of a decision for which there was no room.
 type deletion struct {
 	revision uint64
 	of       *entry
 }
 
-// maxDeletions is how many deletions are kept.
+// maxDeletions is the number of deletions that are kept.
 const maxDeletions = 1000
 
 // remember adds a deletion, and forgets old ones if there is no room.
@@ -74,27 +74,27 @@ type watcher struct {
 	store  *Store
 	want   Filter
 	known  uint64
-	since  uint64 // deletions up to this revision aren't told
+	since  uint64 // deletions up to this revision are not sent
 	wake   chan struct{}
 	result chan watch.Event
 	stop   chan struct{}
 	once   sync.Once
 }
 
-// event is what a watcher tells its client.
+// event is an event for the client of a watch.
 type event struct {
 	kind     watch.EventType
 	revision uint64
 	of       revisionText
 }
 
-// maxEvents is how many events a watcher takes from the store at a time. The decisions among them
-// may be the only ones that the store doesn't count.
+// maxEvents is the number of events that a watcher takes from the store at a time. The store may
+// have dropped the decisions of these events meanwhile, and its bounds do not count them.
 const maxEvents = 16
 
-// Watch tells of all changes after a revision as List gave it. If the revision is empty or "0", or
-// with initial set, it first tells of all decisions that there are; with initial a bookmark says
-// when that is done. A revision whose changes are no longer known is the error Expired.
+// Watch sends all changes after a revision that List returned. If the revision is empty or "0", or
+// initial is set, it first sends all decisions. If initial is set, a bookmark follows them. The
+// error is Expired if the store no longer knows the changes since the revision.
 func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interface, error) {
 	s.catchUp()
 	s.mu.Lock()
@@ -118,7 +118,7 @@ func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interfa
 	return w, nil
 }
 
-// next returns the next events for a watcher, which knows them from then on.
+// next returns the next events for a watcher, and moves the watcher past them.
 func (s *Store) next(w *watcher) []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
@@ -127,7 +127,7 @@ func (s *Store) next(w *watcher) []event {
 		events = append(events, event{watch.Added, t.revision, t})
 	}
 	for _, d := range s.deletions {
-		if d.revision <= max(w.known, w.since) || !w.want.may(d.of) {
+		if d.revision <= max(w.known, w.since) || !w.want.maySelect(d.of) {
 			continue
 		}
 		of := revisionText{d.of.revision, d.of.text}
@@ -146,7 +146,7 @@ func (s *Store) next(w *watcher) []event {
 	return events
 }
 
-// notify wakes the watchers. It ends those that can't be told all that has changed.
+// notify wakes the watchers. It ends the watches whose next changes are no longer known.
 func (s *Store) notify() {
 	for w := range s.watchers {
 		if max(w.known, w.since) < s.oldest {
@@ -206,14 +206,14 @@ func (w *watcher) run(initial bool) {
 	}
 }
 
-// bookmark tells that all initial decisions have been told.
+// bookmark sends the bookmark that follows the initial decisions.
 func (w *watcher) bookmark() bool {
 	end := &v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{ResourceVersion: revisionString(w.since),
 		Annotations: map[string]string{metav1.InitialEventsAnnotationKey: "true"}}}
 	return w.put(watch.Event{Type: watch.Bookmark, Object: end})
 }
 
-// send tells of an event if it is wanted. It returns false if nobody listens any more.
+// send sends an event if the filter selects it. It returns false if the watch has ended.
 func (w *watcher) send(e event) bool {
 	d := decode(e.of.text, e.revision)
 	return !w.want.Matches(d) || w.put(watch.Event{Type: e.kind, Object: d})

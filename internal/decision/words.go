@@ -6,8 +6,8 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// Object names what a request was about, as kubectl does: pods/web, pods/web/exec. An object whose
-// name the server had yet to make is named by what it was to be made from: pods/web-….
+// Object returns the name of a request's object as kubectl prints it: pods/web, pods/web/exec.
+// Before the server has generated the name, it is the prefix: pods/web-….
 func Object(r *v1alpha1.Request) string {
 	name := r.Resource
 	switch {
@@ -22,7 +22,7 @@ func Object(r *v1alpha1.Request) string {
 	return name
 }
 
-// Took is a duration as people read it: 1.2ms, 350µs, 2.5s.
+// Took returns a duration for people: 1.2ms, 350µs, 2.5s.
 func Took(d time.Duration) string {
 	switch {
 	case d >= 10*time.Second:

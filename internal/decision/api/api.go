@@ -1,6 +1,6 @@
 // Package api serves the decisions of a server as the resource decisions of the API group
 // decisions.gatehouse.dev: they can be got, listed and watched, by namespace, and selected by
-// fields and labels. Nobody writes them.
+// fields and labels. They are read-only.
 package api
 
 import (
@@ -109,7 +109,7 @@ func (s *storage) Watch(ctx context.Context, options *internalversion.ListOption
 	if options != nil {
 		revision = options.ResourceVersion
 		if options.SendInitialEvents != nil && *options.SendInitialEvents {
-			// A client that asks for no bookmarks isn't told where the initial events end. The
+			// A client that asks for no bookmarks gets none after the initial events. The
 			// library asks for initial events in any watch from nothing.
 			revision, initial = "", options.AllowWatchBookmarks
 		}
@@ -140,7 +140,7 @@ func (s *storage) allowedInAll(ctx context.Context) bool {
 	return decided == authorizer.DecisionAllow
 }
 
-// columns are those of kubectl get. A row with names of usual lengths fits 120 columns.
+// columns are the columns of kubectl get. A row with names of usual lengths fits 120 columns.
 var columns = []metav1.TableColumnDefinition{
 	{Name: "Name", Type: "string", Format: "name", Description: "The request's audit ID."},
 	{Name: "Age", Type: "string", Description: "How long ago the request was made."},

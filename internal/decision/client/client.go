@@ -26,7 +26,7 @@ func init() {
 	metav1.AddToGroupVersion(scheme, schema.GroupVersion{Version: "v1"})
 }
 
-// New is a client of the API group, which knows its kinds.
+// New returns a client of the API group that knows its kinds.
 func New(config *rest.Config) (*rest.RESTClient, error) {
 	config = rest.CopyConfig(config)
 	config.APIPath, config.GroupVersion = "/apis", &v1alpha1.SchemeGroupVersion
@@ -40,14 +40,15 @@ func Request(client rest.Interface, namespace string, options metav1.ListOptions
 		VersionedParams(&options, metav1.ParameterCodec)
 }
 
-// page is how many decisions the server is asked for at a time, which is what they cost it.
-const page = 500
+// pageSize is the number of decisions in one request. It bounds the memory that a list takes on the
+// server.
+const pageSize = 500
 
 // List returns the decisions in a namespace, empty for all, the newest last.
 func List(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (
 	[]v1alpha1.Decision, error) {
 	var all []v1alpha1.Decision
-	for options.Limit = page; ; {
+	for options.Limit = pageSize; ; {
 		var list v1alpha1.DecisionList
 		if err := Request(client, namespace, options).Do(ctx).Into(&list); err != nil {
 			return nil, err

@@ -9,27 +9,27 @@ import (
 // A Cause is a change without which the request might not have been refused.
 type Cause struct {
 	Change
-	// Verb says what was done to the field: "was set to {name: proxy}", "was removed".
+	// Verb says what happened to the field: "was set to {name: proxy}", "was removed".
 	Verb string
 }
 
-// String is the cause as a sentence.
+// String returns the cause as a sentence.
 func (c Cause) String() string { return c.Field + " " + c.Verb + " by " + c.Source.String() }
 
 var (
-	// fieldError is how Kubernetes' validation names a field, and what is wrong with it.
+	// fieldError matches a field and its error in a message of Kubernetes' validation.
 	fieldError = regexp.MustCompile(`\b([a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)*): (Invalid ` +
 		`value|Required value|Duplicate value|Forbidden|Unsupported value|Too long|Too many)(?:: ` +
 		`("(?:[^"\\]|\\.)*"))?([^\n]*)`)
-	// named are the fields in any other message: spec.containers[0].resources.limits.
+	// named matches the fields in any other message: spec.containers[0].resources.limits.
 	named = regexp.MustCompile(`\b[a-z]\w*(?:\[[^\]\s]*\])*(?:\.[a-z]\w*(?:\[[^\]\s]*\])*)+`)
-	// element is the name of a container or volume in a message.
+	// element matches the name of a container or volume in a message.
 	element = regexp.MustCompile(`(?i)\b(container|volume)s?:? ((?:["'<][^"'<>\s]+["'>](?:, | and ` +
 		`)?)+|[a-z0-9][-a-z0-9]*)`)
 	elementName = regexp.MustCompile(`[a-z0-9][-a-z0-9.]*`)
-	// hostNamespace is how PodSecurity names the fields of a pod that share the host's namespaces.
+	// hostNamespace matches PodSecurity's names of the fields that share the host's namespaces.
 	hostNamespace = regexp.MustCompile(`\b(hostNetwork|hostPID|hostIPC)=true\b`)
-	// wanted is how it names the fields of a security context.
+	// wanted matches PodSecurity's names of the fields of a security context.
 	wanted = regexp.MustCompile(`\bmust (not )?set (securityContext\.[\w.]+)=(\w+)`)
 )
 
@@ -68,8 +68,8 @@ func causes(message string, all []Change) []Cause {
 	return found
 }
 
-// concerns reports whether a field's error is about what the change did: to the field itself, to
-// what is in it, to what it is in, or to the limit beside a request.
+// concerns reports whether a field's error is about the change: about the same field, a field in
+// it, the field around it, or the limit beside a request.
 func (c *Change) concerns(field, kind, value, rest string, all []Change) bool {
 	switch kind {
 	case "Required value":
@@ -104,8 +104,7 @@ func (c *Change) concerns(field, kind, value, rest string, all []Change) bool {
 	return false
 }
 
-// isNamed reports whether a message in free words names the field that the change set, or what is
-// in it.
+// isNamed reports whether a message in free words names the field of the change, or a field in it.
 func (c *Change) isNamed(message string) bool {
 	for _, about := range identity {
 		if c.Field == about.field && strings.Contains(message, about.words) {
@@ -130,7 +129,7 @@ func (c *Change) isNamed(message string) bool {
 // A podElement is a container or a volume of a pod.
 type podElement struct{ kind, name string }
 
-// elementOf returns the container or volume that a change added; one without a kind if it was
+// elementOf returns the container or volume that a change added. It has no kind if the change added
 // something else.
 func elementOf(c *Change) podElement {
 	i := strings.LastIndexByte(c.Field, '[')

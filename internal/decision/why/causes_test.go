@@ -93,7 +93,7 @@ func TestBeyond(t *testing.T) {
 		{"denied: no parameter", "no params found", "no params found"},
 		{"something else", "no", "no"},
 	} {
-		if got := beyond(test.message, test.why); got != test.want {
+		if got := newWords(test.message, test.why); got != test.want {
 			t.Errorf("%q beyond %q: got %q, want %q", test.why, test.message, got, test.want)
 		}
 	}

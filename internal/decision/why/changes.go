@@ -70,9 +70,9 @@ type callOperation struct {
 	by Source
 }
 
-// operationsOfCalls returns the operations of a step's calls, in order. Their paths are those that
-// the fields have after the last one: a call may insert an element into a list before one that an
-// earlier call added.
+// operationsOfCalls returns the operations of a step's calls, in order. An operation's path leads to
+// its field in the object after all calls: a call may have inserted an element into a list before
+// one that an earlier call added.
 func operationsOfCalls(step *v1alpha1.Step) []callOperation {
 	var all []callOperation
 	for i := range step.Calls {
@@ -138,11 +138,11 @@ func inside(path, whole string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// maxParts is into how many fields one operation is taken apart at most.
+// maxParts is the number of fields into which one operation is taken apart.
 const maxParts = 8
 
-// changesOf are the fields that an operation sets: those of an object one by one, as long as they
-// are few.
+// changesOf returns the fields that an operation sets. The fields of an object are listed one by
+// one if they are few.
 func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	if o.Op == "remove" {
 		return []Change{{Field: fieldPath(o.Path), Removed: true, Source: by}}
@@ -158,7 +158,7 @@ func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	return all
 }
 
-// valueOf is the value that an operation sets.
+// valueOf returns the value that an operation sets.
 func valueOf(o v1alpha1.PatchOperation) any {
 	if o.Value == nil {
 		return nil
@@ -178,8 +178,8 @@ type part struct {
 	value any
 }
 
-// parts are the values that are set: the elements of a list, and the fields of an object that has
-// no name, since what has one, as a container, is one thing.
+// parts returns the values in a value: the elements of a list, and the fields of an object. An
+// object with a name, such as a container, stays whole.
 func parts(path string, value any) []part {
 	var found []part
 	switch value := value.(type) {

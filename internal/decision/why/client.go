@@ -53,9 +53,9 @@ func NewClient(config *rest.Config) (*Client, error) {
 	return &Client{decisions, objects, core, mapper}, nil
 }
 
-// Resource is what kubectl means by a word for a type: a resource's name, plural, singular or
-// short, or a kind, each with its group or without. An error of a word that means nothing is one by
-// which meta.IsNoMatchError tells.
+// Resource returns the resource that kubectl means by a word: the name of a resource, plural,
+// singular or short, or a kind, each with or without its group. meta.IsNoMatchError reports whether
+// an error means that there is no such resource.
 func (c *Client) Resource(word string) (*meta.RESTMapping, error) {
 	full, short := schema.ParseResourceArg(word)
 	var kind schema.GroupVersionKind
@@ -74,22 +74,22 @@ func (c *Client) Resource(word string) (*meta.RESTMapping, error) {
 	return c.mapper.RESTMapping(schema.ParseGroupKind(word))
 }
 
-// Unavailable is why there may be no decisions although there were requests.
+// Unavailable is the reason why no decisions can be read although there were requests.
 type Unavailable string
 
 // The reasons.
 const (
-	// NotServed: it is no server of Gatehouse's, or one that doesn't record.
+	// NotServed: the server isn't Gatehouse, or it records no decisions.
 	NotServed Unavailable = "the server doesn't record decisions"
-	// Forbidden: the user may not see decisions.
+	// Forbidden: the user has no right to decisions.
 	Forbidden Unavailable = "you may not see the server's decisions"
 )
 
 // Error implements error.
 func (u Unavailable) Error() string { return string(u) }
 
-// list are the decisions in a namespace, empty for all, the newest first. The error is an
-// Unavailable where they can't be read.
+// list returns the decisions in a namespace, empty for all, the newest first. The error is an
+// Unavailable if they can't be read.
 func (c *Client) list(ctx context.Context, namespace string, want fields.Selector) ([]v1alpha1.Decision, error) {
 	all, err := client.List(ctx, c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()})
 	switch {
@@ -102,12 +102,12 @@ func (c *Client) list(ctx context.Context, namespace string, want fields.Selecto
 	return all, err
 }
 
-// Decision is that of a request, by its audit ID, in a namespace, or all where that is empty; nil
-// where there is none. The error is an Unavailable where decisions can't be read.
+// Decision returns the decision about the request with an audit ID, nil if there is none. The
+// namespace may be empty for all. The error is an Unavailable if decisions can't be read.
 func (c *Client) Decision(ctx context.Context, namespace, auditID string) (*v1alpha1.Decision, error) {
 	found, err := c.list(ctx, namespace, fields.OneTermEqualSelector("metadata.name", auditID))
 	if err == nil && len(found) == 0 {
-		// An ID that can't be an object's name, or was there already, is in an annotation.
+		// An ID that isn't a valid name, or was in use already, is in an annotation.
 		found, err = c.list(ctx, namespace, fields.Everything())
 		found = slices.DeleteFunc(found, func(d v1alpha1.Decision) bool {
 			return d.Annotations[v1alpha1.AuditIDAnnotation] != auditID
@@ -119,8 +119,8 @@ func (c *Client) Decision(ctx context.Context, namespace, auditID string) (*v1al
 	return &found[0], nil
 }
 
-// LastRefused is the last request that was refused, or failed, in a namespace, or in all where that
-// is empty; nil where there is none. What every client meets now and then doesn't count.
+// LastRefused returns the last request in a namespace, empty for all, that was refused or failed;
+// nil if there is none. Everyday answers such as NotFound don't count.
 func (c *Client) LastRefused(ctx context.Context, namespace string) (*v1alpha1.Decision, error) {
 	found, err := c.list(ctx, namespace, fields.OneTermNotEqualSelector("verdict", string(v1alpha1.Admitted)))
 	for i := range found {
@@ -131,31 +131,31 @@ func (c *Client) LastRefused(ctx context.Context, namespace string) (*v1alpha1.D
 	return nil, err
 }
 
-// Found is what the API has told of an object.
+// Found holds what the API has about an object.
 type Found struct {
 	Resource        schema.GroupResource
 	Kind            string
 	Namespace, Name string
-	// Object is nil where it isn't there, or may not be read.
+	// Object is nil if it doesn't exist or may not be read.
 	Object *unstructured.Unstructured
-	// Gone says that it isn't there.
+	// Gone reports whether it doesn't exist.
 	Gone bool
 	// Decisions are about the object, the newest first.
 	Decisions []v1alpha1.Decision
 	// Dependents are about what its controllers make for it, the newest first.
 	Dependents []v1alpha1.Decision
-	// Unavailable is why there are no decisions; empty where they could be read.
+	// Unavailable is the reason why there are no decisions, empty if they could be read.
 	Unavailable Unavailable
 	// Events are about the object and what its controllers make pods with, the newest first. They
-	// are asked for where no decision says more.
+	// are read only if no decision says more.
 	Events []corev1.Event
 }
 
-// Object finds what there is about an object. The namespace doesn't count for one that has none.
+// Object finds what the API has about an object. The namespace is ignored if the resource has none.
 func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (*Found, error) {
 	f := &Found{Resource: mapping.Resource.GroupResource(), Kind: mapping.GroupVersionKind.Kind, Name: name}
 	var objects dynamic.ResourceInterface = c.objects.Resource(mapping.Resource)
-	in := metav1.NamespaceDefault // where the decisions are
+	in := metav1.NamespaceDefault // it has the decisions about objects without a namespace
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		f.Namespace, in = namespace, namespace
 		objects = c.objects.Resource(mapping.Resource).Namespace(namespace)
@@ -163,7 +163,7 @@ func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespac
 	var err error
 	if f.Object, err = objects.Get(ctx, name, metav1.GetOptions{}); err != nil {
 		f.Object, f.Gone = nil, apierrors.IsNotFound(err)
-		// one who may not read it may see the decisions nevertheless
+		// a user who may not read it may still read the decisions
 		if !f.Gone && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
 			return nil, err
 		}
@@ -184,7 +184,7 @@ func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespac
 		events, err := c.core.CoreV1().Events(in).List(ctx, metav1.ListOptions{
 			FieldSelector: fields.Set{"involvedObject.kind": owner.Kind, "involvedObject.name": owner.Name}.String(),
 		})
-		if err == nil { // one who may not see events is told the rest
+		if err == nil { // a user without the right to events gets the rest
 			f.Events = append(f.Events, events.Items...)
 		}
 	}
@@ -192,8 +192,9 @@ func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespac
 	return f, nil
 }
 
-// between is what the controllers of some kinds make, and which then makes the pods.
-var between = map[schema.GroupKind]struct {
+// intermediates are the objects that controllers of some kinds make, and whose own controllers make
+// the pods.
+var intermediates = map[schema.GroupKind]struct {
 	resource schema.GroupVersionResource
 	kind     string
 }{
@@ -205,11 +206,11 @@ var between = map[schema.GroupKind]struct {
 	},
 }
 
-// dependents finds the decisions about what the object's controllers make for it, and returns who
-// the owners of that are, the object itself first.
+// dependents finds the decisions about what the object's controllers make for it. It returns the
+// owners in those, the object first.
 func (c *Client) dependents(ctx context.Context, f *Found, in string) ([]v1alpha1.Owner, error) {
 	owners := []v1alpha1.Owner{{Kind: f.Kind, Name: f.Name}}
-	next := between[schema.GroupKind{Group: f.Resource.Group, Kind: f.Kind}]
+	next := intermediates[schema.GroupKind{Group: f.Resource.Group, Kind: f.Kind}]
 	add := func(name string) {
 		owner := v1alpha1.Owner{Kind: next.kind, Name: name}
 		if name != "" && !slices.Contains(owners, owner) {
@@ -245,7 +246,7 @@ func (c *Client) dependents(ctx context.Context, f *Found, in string) ([]v1alpha
 	return owners, nil
 }
 
-// lastTime is when an event last happened.
+// lastTime returns the time at which an event last happened.
 func lastTime(e *corev1.Event) time.Time {
 	switch {
 	case e.Series != nil:

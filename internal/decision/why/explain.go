@@ -7,49 +7,50 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// An Explanation is what there is to say of a decision.
+// An Explanation is a decision, sorted for printing.
 type Explanation struct {
 	Decision *v1alpha1.Decision
-	// Refusals are those who refused the request, or failed it. There may be none although it was
-	// refused: then the API itself did.
+	// Refusals have the plugins, webhooks and so on that refused the request or failed it. There
+	// are none if the API itself refused it.
 	Refusals []Refusal
 	// Remedies say what would have to change for the request to pass.
 	Remedies []Remedy
 	// Changes are the fields that differ from what was sent, in the order in which they were set.
 	Changes []Change
-	// Causes are those changes that the answer's message speaks of.
+	// Causes are the changes that the answer's message is about.
 	Causes []Cause
-	// LetPass are webhooks and policies that failed, or were violated, and refused nothing.
+	// LetPass has the webhooks and policies that failed or were violated, and refused nothing.
 	LetPass []Refusal
-	// Warned are those who had the client warned, and admitted the request.
+	// Warned has the warnings of calls that admitted the request.
 	Warned []Refusal
-	// NotAsked are webhooks and policies that were skipped although they have a rule for the
-	// request, or nearly have one; those that came nearest first.
+	// NotAsked has the webhooks and policies that were skipped although they have a rule for the
+	// request, or nearly have one. The nearest misses come first.
 	NotAsked []Refusal
-	// Dropped are webhooks and policies that set fields that the object's kind doesn't have.
+	// Dropped has the webhooks and policies that set fields that the object's kind doesn't have.
 	Dropped []Refusal
-	// Omitted is how many webhooks, policies and others the decision doesn't name, which admitted
-	// the request or were skipped.
+	// Omitted is the number of calls that the decision leaves out. They admitted the request or
+	// were skipped.
 	Omitted int
 }
 
-// A Refusal is what somebody in the chain had against a request.
+// A Refusal is a call or a plugin with the reason for what it did: a refusal, a failure, a warning
+// or a skip.
 type Refusal struct {
 	Source
 	// Why is the reason, in its own words.
 	Why string
 }
 
-// A Source is who did something: a plugin, or a webhook, policy or other call within it.
+// A Source is the plugin, or the webhook, policy or other call within it, that did something.
 type Source struct {
 	Plugin string
 	// Phase is Mutate or Validate.
 	Phase string
-	// Call is nil where it was the plugin itself.
+	// Call is nil for the plugin itself.
 	Call *v1alpha1.Call
 }
 
-// Explain explains a decision. remedies are those of plugins, by their names.
+// Explain explains a decision. remedies are the remedies of plugins, by the plugins' names.
 func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 	e := &Explanation{Decision: d, Changes: changes(d)}
 	for i := range d.Steps {
@@ -96,8 +97,9 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 	return e
 }
 
-// distance is how far a webhook or policy was from being asked, by why it wasn't: a condition comes
-// last of all that is looked at, and a namespaceSelector first.
+// distance returns how far a webhook or policy was from being called, for the reason of its skip.
+// The order is that of the checks from the last to the first: a false match condition is nearer
+// than a namespaceSelector that doesn't match.
 func distance(why string) int {
 	switch {
 	case strings.HasPrefix(why, "match condition"):

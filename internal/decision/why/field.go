@@ -7,36 +7,37 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// Before finds what fields were that a decision says were changed, in the object as it was sent.
-type Before struct {
+// SentObject is the object as the client sent it. It finds the values that a decision's changes
+// replaced.
+type SentObject struct {
 	sent map[string]any
-	// moved are lists whose elements aren't where they were.
+	// moved are the lists whose elements may have other indexes now.
 	moved []string
 }
 
-// NewBefore is that of a decision and the object as it was sent; nil for none.
-func NewBefore(d *v1alpha1.Decision, sent map[string]any) *Before {
-	b := &Before{sent: sent}
+// NewSentObject returns the object that was sent, for a decision about it. sent may be nil.
+func NewSentObject(d *v1alpha1.Decision, sent map[string]any) *SentObject {
+	object := &SentObject{sent: sent}
 	for i := range d.Steps {
 		for _, o := range d.Steps[i].Patch {
 			slash := strings.LastIndexByte(o.Path, '/')
 			if slash >= 0 && o.Op != "replace" && number.MatchString(o.Path[slash+1:]) {
-				b.moved = append(b.moved, fieldPath(o.Path[:slash]))
+				object.moved = append(object.moved, fieldPath(o.Path[:slash]))
 			}
 		}
 	}
-	return b
+	return object
 }
 
-// Value is what was sent of a field that a Change names, in the form of its Value. There is none
-// where nothing was sent, or where it can't be told which element of a list it was.
-func (b *Before) Value(field string) (string, bool) {
-	for _, list := range b.moved {
+// Value returns the value that was sent for the field of a Change, in the form of the Change's
+// Value. ok is false if nothing was sent, or if the element of the list isn't known.
+func (o *SentObject) Value(field string) (shown string, ok bool) {
+	for _, list := range o.moved {
 		if within(field, list) {
 			return "", false
 		}
 	}
-	var value any = b.sent
+	var value any = o.sent
 	for _, segment := range segments(field) {
 		switch of := value.(type) {
 		case map[string]any:
@@ -54,7 +55,7 @@ func (b *Before) Value(field string) (string, bool) {
 	return inline(value, 2), value != nil
 }
 
-// segments are the names and indices of a field's path, see fieldPath.
+// segments returns the names and indexes in a field's path; see fieldPath.
 func segments(field string) []string {
 	var all []string
 	for field != "" {

@@ -27,12 +27,12 @@ func TestBefore(t *testing.T) {
 		"metadata.labels[a.b/c].d":           "",
 		"metadata.annotations":               "",
 	} {
-		got, ok := NewBefore(d, sent).Value(field)
+		got, ok := NewSentObject(d, sent).Value(field)
 		if ok != (want != "") || ok && got != want {
 			t.Errorf("%s: got %q, %t, want %q", field, got, ok, want)
 		}
 	}
-	if got, ok := NewBefore(d, nil).Value("spec"); ok {
+	if got, ok := NewSentObject(d, nil).Value("spec"); ok {
 		t.Errorf("of nothing there is %q", got)
 	}
 }

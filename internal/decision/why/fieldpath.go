@@ -16,7 +16,7 @@ var (
 	number    = regexp.MustCompile(`^[0-9]+$`)
 )
 
-// fieldPath is a JSON pointer as Kubernetes' messages write a field's path.
+// fieldPath returns a JSON pointer in the form of Kubernetes' messages.
 func fieldPath(pointer string) string {
 	if pointer == "" {
 		return "the whole object"
@@ -35,7 +35,7 @@ func fieldPath(pointer string) string {
 	return path.String()
 }
 
-// inline is a value in one line, as YAML has it, down to some levels.
+// inline returns a value as one line of YAML, down to a number of levels.
 func inline(value any, levels int) string {
 	switch value := value.(type) {
 	case map[string]any:
@@ -46,7 +46,7 @@ func inline(value any, levels int) string {
 			return "{…}"
 		}
 		keys := slices.Sorted(maps.Keys(value))
-		// what tells it from others comes first
+		// the keys that identify the element come first
 		slices.SortStableFunc(keys, func(a, b string) int { return rank(a) - rank(b) })
 		var words []string
 		for _, key := range keys {

@@ -10,18 +10,18 @@ import (
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
 )
 
-// A Manager is who set fields of an object, as the object's managedFields tell. What plugins and
-// webhooks set counts as the client's whose request it was.
+// A Manager set fields of an object, according to the object's managedFields. What plugins and
+// webhooks set counts as set by the client of the request.
 type Manager struct {
-	// Name is the manager's; Operation is Apply or Update.
+	// Name is the manager's name. Operation is Apply or Update.
 	Name, Operation, Subresource string
-	// Time is when it last changed its fields; zero where that isn't said.
+	// Time is the time at which it last changed its fields, zero if that isn't known.
 	Time time.Time
-	// Fields are the paths of what it set.
+	// Fields are the paths of the fields that it set.
 	Fields []string
 }
 
-// Managers are those of an object, who changed it last first.
+// Managers returns the managers of an object's fields, the one with the last change first.
 func Managers(object metav1.Object) []Manager {
 	var all []Manager
 	for _, m := range object.GetManagedFields() {
@@ -31,7 +31,7 @@ func Managers(object metav1.Object) []Manager {
 		}
 		var set fieldpath.Set
 		if m.FieldsV1 != nil && set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) == nil {
-			set.Leaves().Iterate(func(path fieldpath.Path) { manager.Fields = append(manager.Fields, managed(path)) })
+			set.Leaves().Iterate(func(path fieldpath.Path) { manager.Fields = append(manager.Fields, managedPath(path)) })
 		}
 		slices.Sort(manager.Fields)
 		all = append(all, manager)
@@ -40,9 +40,9 @@ func Managers(object metav1.Object) []Manager {
 	return all
 }
 
-// managed is a path as Kubernetes' messages write it: spec.containers[web].image, elements of lists
-// by their keys.
-func managed(path fieldpath.Path) string {
+// managedPath returns a path as Kubernetes' messages write it, with elements of lists by their
+// keys: spec.containers[web].image.
+func managedPath(path fieldpath.Path) string {
 	var text strings.Builder
 	for _, element := range path {
 		switch {

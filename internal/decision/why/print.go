@@ -9,49 +9,29 @@ import (
 	"unicode/utf8"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/duration"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/terminal"
 )
 
-// A Printer writes what there is to say as text for a terminal.
+// A Printer writes explanations as text for a terminal.
 type Printer struct {
-	// Width is that of the terminal, in columns.
+	// Width is the width of the terminal in columns.
 	Width int
-	// Color marks what was refused and what was admitted.
+	// Color paints the verdicts.
 	Color bool
-	// Now is what ages are counted to.
+	// Now is the time for ages.
 	Now time.Time
-	// Remedies are those of plugins, by their names.
+	// Remedies are the remedies of plugins, by the plugins' names.
 	Remedies map[string]string
 
-	// whole says that all changes are told of a request that was refused, too.
+	// whole reports whether all changes of a refused request are listed.
 	whole bool
 	out   strings.Builder
 }
 
-// label is how wide the column of labels is.
-const label = 12
-
-// The colours.
-const (
-	red   = "\x1b[31m"
-	green = "\x1b[32m"
-	bold  = "\x1b[1m"
-	plain = "\x1b[0m"
-)
-
-func (p *Printer) paint(color, text string) string {
-	text = terminal.Line(text)
-	if !p.Color {
-		return text
-	}
-	return color + text + plain
-}
-
-// Found is what was found of an object; limit is that of Entries.
+// Found returns the text about what was found of an object. limit is the limit of Entries.
 func (p *Printer) Found(f *Found, limit int) string {
 	p.out.Reset()
 	title := f.Resource.String() + "/" + f.Name
@@ -78,7 +58,7 @@ func (p *Printer) Found(f *Found, limit int) string {
 	return p.out.String()
 }
 
-// dependents tell what became of what the object's controllers make for it.
+// dependents writes what happened to the requests of the object's controllers.
 func (p *Printer) dependents(f *Found) {
 	refused, made := Dependents(f.Dependents, p.Remedies)
 	for i := range refused {
@@ -108,15 +88,16 @@ func (p *Printer) dependents(f *Found) {
 			fmt.Fprintf(&p.out, "Made for it, and admitted: %s (%d)\n", resource, made[resource])
 		}
 	}
-	if len(f.Dependents) == 0 && waits(f) {
+	if len(f.Dependents) == 0 && waitsForController(f) {
 		p.out.WriteByte('\n')
 		p.wrap("", "No controller has looked at it yet, so nothing was asked for in its name. The controllers of "+
 			"workloads are kube-controller-manager's; is one running?")
 	}
 }
 
-// waits tells whether the object is one that a controller makes others for, and has not seen.
-func waits(f *Found) bool {
+// waitsForController reports whether a controller makes other objects for the object, and hasn't
+// seen it yet.
+func waitsForController(f *Found) bool {
 	if f.Object == nil || f.Resource.Group != "apps" {
 		return false
 	}
@@ -125,7 +106,7 @@ func waits(f *Found) bool {
 	return specified && status["observedGeneration"] == nil
 }
 
-// Decision is what there is to say of one decision.
+// Decision returns the text about one decision.
 func (p *Printer) Decision(d *v1alpha1.Decision) string {
 	p.out.Reset()
 	title := decision.Object(&d.Request)
@@ -138,7 +119,7 @@ func (p *Printer) Decision(d *v1alpha1.Decision) string {
 	return p.out.String()
 }
 
-// entry says what happened once, or several times alike.
+// entry writes an entry.
 func (p *Printer) entry(e *Entry) {
 	d := e.Decision
 	color, outcome := red, v1alpha1.Outcome(d)
@@ -172,25 +153,25 @@ func (p *Printer) entry(e *Entry) {
 	p.refusals(e)
 	for i := range e.LetPass {
 		r := &e.LetPass[i]
-		p.item(first(i, "let pass"), fmt.Sprintf("%s %s", r.Source, passed(r)))
+		p.item(firstLabel(i, "let pass"), fmt.Sprintf("%s %s", r.Source, letPassText(r)))
 	}
 	for i := range e.Warned {
 		w := &e.Warned[i]
-		p.item(first(i, "warned"), fmt.Sprintf("%s: %s", w.Source, w.Why))
+		p.item(firstLabel(i, "warned"), fmt.Sprintf("%s: %s", w.Source, w.Why))
 		if w.Call.Expression != "" {
 			p.item("", w.Call.Expression)
 		}
 	}
 	for i := range e.Dropped {
 		r := &e.Dropped[i]
-		p.item(first(i, "dropped"), fmt.Sprintf("%s: %s", r.Source, r.Why))
+		p.item(firstLabel(i, "dropped"), fmt.Sprintf("%s: %s", r.Source, r.Why))
 	}
 	shown := len(e.NotAsked)
 	if !p.whole {
 		shown = min(shown, maxNotAsked)
 	}
 	for i := range shown {
-		p.item(first(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why))
+		p.item(firstLabel(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why))
 	}
 	if more := len(e.NotAsked) - shown; more > 0 {
 		p.item("", fmt.Sprintf("and %d more (gatehouse why %s names them)", more, e.Decision.Name))
@@ -203,10 +184,10 @@ func (p *Printer) entry(e *Entry) {
 	p.item("took", fmt.Sprintf("%s, audit ID %s", decision.Took(d.Duration.Duration), d.Name))
 }
 
-// maxNotAsked is how many webhooks and policies are named that were skipped.
+// maxNotAsked is the number of skipped webhooks and policies that are named.
 const maxNotAsked = 5
 
-// answer is what the client was told.
+// answer writes the answer to the client.
 func (p *Printer) answer(d *v1alpha1.Decision) {
 	if d.Code == 0 {
 		p.item("answer", "none")
@@ -222,33 +203,33 @@ func (p *Printer) answer(d *v1alpha1.Decision) {
 	p.item("answer", text)
 }
 
-// refusals say who refused, why, and what to do.
+// refusals writes the refusals, the causes and the remedies.
 func (p *Printer) refusals(e *Entry) {
 	for i := range e.Refusals {
 		r := &e.Refusals[i]
 		text := r.Source.String()
-		if more := beyond(e.Decision.Message, r.Why); more != "" {
+		if more := newWords(e.Decision.Message, r.Why); more != "" {
 			text += ": " + more
 		}
-		p.item(first(i, "by"), text)
+		p.item(firstLabel(i, "by"), text)
 		if r.Call != nil && r.Call.Expression != "" {
 			p.item("", r.Call.Expression)
 		}
 	}
 	for i, c := range e.Causes {
-		p.item(first(i, "because"), c.String())
+		p.item(firstLabel(i, "because"), c.String())
 	}
 	for i, r := range e.Remedies {
-		p.item(first(i, "to pass"), r.Words)
+		p.item(firstLabel(i, "to pass"), r.Words)
 		if r.Command != "" {
 			p.item("", r.Command)
 		}
 	}
 }
 
-// beyond returns what a reason says that the message doesn't say already: nothing, or what comes
-// after the words that both have.
-func beyond(message, why string) string {
+// newWords returns the part of a reason that the message doesn't have: nothing, or the text after
+// the words that both have.
+func newWords(message, why string) string {
 	for end := len(why); end > len(why)/2; end-- {
 		if end < len(why) && inWord(why[end-1]) && inWord(why[end]) {
 			continue
@@ -265,8 +246,8 @@ func inWord(b byte) bool {
 	return b >= '0' && b <= '9' || b|0x20 >= 'a' && b|0x20 <= 'z' || b >= utf8.RuneSelf
 }
 
-// passed is what a call said that refused nothing.
-func passed(r *Refusal) string {
+// letPassText returns the words about a call that refused nothing.
+func letPassText(r *Refusal) string {
 	switch {
 	case r.Call.Verdict == v1alpha1.Failed && r.Call.Kind == webhook:
 		return "failed, and its failurePolicy is Ignore: " + r.Why
@@ -276,7 +257,7 @@ func passed(r *Refusal) string {
 	return "was violated: " + r.Why
 }
 
-// changes are the fields that differ from what was sent, by who set them.
+// changes writes the changed fields, by what set them.
 func (p *Printer) changes(e *Entry) {
 	if len(e.Changes) == 0 {
 		return
@@ -299,7 +280,7 @@ func (p *Printer) changes(e *Entry) {
 	for i, c := range e.Changes {
 		if source := c.Source.String(); source != by || i == 0 {
 			by = source
-			p.item(first(i, "changed"), "by "+by)
+			p.item(firstLabel(i, "changed"), "by "+by)
 		}
 		value := c.Value
 		switch {
@@ -313,7 +294,8 @@ func (p *Printer) changes(e *Entry) {
 	}
 }
 
-// past is what the object itself, and events about it, tell of what isn't recorded.
+// past writes what the managers of the object's fields, and events, show of requests that aren't
+// recorded.
 func (p *Printer) past(f *Found) {
 	p.out.WriteByte('\n')
 	p.wrap("", "Its creation isn't recorded, or no longer. What its managedFields tell (what plugins and webhooks set "+
@@ -350,55 +332,3 @@ const (
 	maxFields = 20 // of a manager
 	maxEvents = 5
 )
-
-func (p *Printer) age(t time.Time) string { return duration.HumanDuration(p.Now.Sub(t)) }
-
-// first is the label of the first of several items, and empty for the others.
-func first(i int, label string) string {
-	if i > 0 {
-		return ""
-	}
-	return label
-}
-
-// item writes a label and a text beside it.
-func (p *Printer) item(name, text string) {
-	fmt.Fprintf(&p.out, "  %-*s", label-2, name)
-	p.wrapFrom(label, label, text)
-}
-
-// wrap writes lines that begin with indent.
-func (p *Printer) wrap(indent, text string) {
-	p.out.WriteString(indent)
-	p.wrapFrom(len(indent), len(indent), text)
-}
-
-// wrapFrom writes a text from a column on, and its further lines from another on.
-func (p *Printer) wrapFrom(column, indent int, text string) {
-	begun := false
-	for word := range strings.FieldsSeq(text) {
-		word = terminal.Line(word)
-		n := utf8.RuneCountInString(word)
-		switch {
-		case !begun:
-		case column+1+n > p.Width:
-			fmt.Fprintf(&p.out, "\n%*s", indent, "")
-			column = indent
-		default:
-			p.out.WriteByte(' ')
-			column++
-		}
-		p.out.WriteString(word)
-		column += n
-		begun = true
-	}
-	p.out.WriteByte('\n')
-}
-
-// truncated is a line that fits.
-func truncated(line string, width int) string {
-	if runes := []rune(line); len(runes) > width {
-		return string(runes[:width-1]) + "…"
-	}
-	return line
-}

@@ -7,15 +7,15 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Remedy is what would have to change for a request to pass.
+// A Remedy says what would have to change for a request to pass.
 type Remedy struct {
-	// Words say it.
+	// Words are the remedy in words.
 	Words string `json:"words"`
-	// Command shows what the words speak of, or does it; empty for none.
+	// Command shows the object to change, or changes it. It may be empty.
 	Command string `json:"command,omitempty"`
 }
 
-// remedies are those of all who refused, each once.
+// remedies returns the remedies of all refusals, without duplicates.
 func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
 	var all []Remedy
 	seen := map[Remedy]bool{}
@@ -40,7 +40,7 @@ func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
 	return all
 }
 
-// remedyOf is what the table says of a refusal: the first failure in it that it is. A refusal
+// remedyOf returns the remedy of the first failure in the table that matches the refusal. A refusal
 // without a plugin is the API's own.
 func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 	d := e.Decision
@@ -81,7 +81,7 @@ func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 	return Remedy{}, false
 }
 
-// facts are what the table's words in braces stand for.
+// facts returns the replacer of the words in braces in the table.
 func (e *Explanation) facts(r *Refusal) *strings.Replacer {
 	call := r.Call
 	if call == nil {

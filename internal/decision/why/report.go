@@ -7,22 +7,22 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// An Entry is what happened to an object once, or several times alike.
+// An Entry is a decision, or several alike in a row.
 type Entry struct {
 	*Explanation
-	// Times is how often it happened in a row, and First when first.
+	// Times is the number of decisions, First the time of the first one.
 	Times int
 	First time.Time
 }
 
-// Entries explain decisions about an object, the newest first: the newest limit of them, and in any
-// case the newest refusal and the creation; 0 for all. What happened several times in a row counts
-// once. omitted is how many decisions there are besides.
+// Entries returns the decisions about an object as entries, the newest first. It returns the newest
+// limit entries, all if limit is 0, and in any case the newest refusal and the creation. omitted is
+// the number of other decisions.
 func Entries(decisions []v1alpha1.Decision, limit int, remedies map[string]string) (entries []Entry, omitted int) {
 	var all []Entry
 	for i := range decisions {
 		d := &decisions[i]
-		if n := len(all); n > 0 && alike(all[n-1].Decision) == alike(d) {
+		if n := len(all); n > 0 && summaryKey(all[n-1].Decision) == summaryKey(d) {
 			all[n-1].Times++
 			all[n-1].First = d.Time.Time
 			continue
@@ -42,15 +42,15 @@ func Entries(decisions []v1alpha1.Decision, limit int, remedies map[string]strin
 	return entries, omitted
 }
 
-// isCreation tells whether an object was made.
+// isCreation reports whether the request created an object.
 func isCreation(d *v1alpha1.Decision) bool {
 	r := &d.Request
 	return d.Verdict == v1alpha1.Admitted && r.Operation == "CREATE" && r.Subresource == "" && !r.DryRun
 }
 
-// alike is the same for decisions of which it is enough to tell one: the same was asked for by the
-// same user, and came to the same.
-func alike(d *v1alpha1.Decision) string {
+// summaryKey returns a key that decisions share if one of them is enough to show: the same user
+// asked for the same, with the same result.
+func summaryKey(d *v1alpha1.Decision) string {
 	r := &d.Request
 	words := []string{r.Operation, r.Resource, r.Subresource, r.User.Username, r.UserAgent, string(d.Verdict),
 		string(d.Reason), d.By, strings.Join(d.ChangedBy, ",")}
@@ -64,20 +64,20 @@ func alike(d *v1alpha1.Decision) string {
 		}
 	}
 	if r.GenerateName == "" {
-		words = append(words, d.Message) // which has the name that was made
+		words = append(words, d.Message) // the message has the generated name
 	}
 	return strings.Join(words, "\x00")
 }
 
-// Attempts are requests that an object's controllers made for it, and that came to the same.
+// Attempts are alike requests that an object's controllers made for it.
 type Attempts struct {
 	Entry
-	// Owner is what they were made for.
+	// Owner is the object that they were made for.
 	Owner v1alpha1.Owner
 }
 
-// Dependents are what became of the requests that an object's controllers made for it, the newest
-// first: the refused ones by what they came to, and how many were admitted, by resource.
+// Dependents returns the requests that an object's controllers made for it: the refused ones, the
+// newest first and alike ones as one, and the number of admitted ones by resource.
 func Dependents(decisions []v1alpha1.Decision, remedies map[string]string) (refused []Attempts, made map[string]int) {
 	made = map[string]int{}
 	at := map[string]int{}
@@ -93,7 +93,7 @@ func Dependents(decisions []v1alpha1.Decision, remedies map[string]string) (refu
 		if v1alpha1.Everyday(d) {
 			continue
 		}
-		key := alike(d) + "\x00" + d.Request.Owner.Name
+		key := summaryKey(d) + "\x00" + d.Request.Owner.Name
 		if j, ok := at[key]; ok {
 			refused[j].Times++
 			refused[j].First = d.Time.Time

@@ -6,7 +6,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// String names who it is: a plugin, or what of it did something.
+// String returns the name of the plugin, and of the call in it if there is one.
 func (s Source) String() string {
 	if s.Call == nil {
 		return s.Plugin
@@ -35,7 +35,7 @@ const (
 	limitRange = "LimitRange"
 )
 
-// resourceOf is what kubectl calls the object in which a call is configured, and its name.
+// resourceOf returns kubectl's name of the resource that configures a call, and the object's name.
 func resourceOf(c *v1alpha1.Call, phase string) (resource, name string) {
 	mutating := phase == "Mutate"
 	switch c.Kind {
