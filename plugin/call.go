@@ -51,7 +51,7 @@ type Call struct {
 // nothing. Both states have the type of the object that the plugin sees. ChangesBetween copies them,
 // so a plugin should call it only after a call that changed the object.
 func ChangesBetween(before, after runtime.Object) *jsondiff.Changes {
-	return jsondiff.Between(before, after)
+	return jsondiff.ChangesBetween(before, after)
 }
 
 // CallKind is the kind of a Call.

@@ -97,7 +97,7 @@ func (t *trial) Admit(ctx context.Context, a admission.Attributes, o admission.O
 	if r.object == nil || a.GetOperation() == admission.Connect {
 		return nil
 	}
-	operations, err := jsondiff.Of(a.GetObject(), r.object)
+	operations, err := jsondiff.Compare(a.GetObject(), r.object)
 	if err != nil {
 		t.report(ctx, a, "failed", plugin.Failed, 0, fmt.Sprintf("comparing what it would change: %v", err))
 	} else if len(operations) > 0 {

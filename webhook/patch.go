@@ -34,7 +34,7 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (result effect, err e
 	result.changed, result.dropped = changed, dropped
 	target, isReported := r.GetObject(), r.calls != nil
 	if isReported && changed && !v.Converted {
-		result.changes = jsondiff.Between(target, object) // without the defaults of what the webhook added
+		result.changes = jsondiff.ChangesBetween(target, object) // without the defaults of what the webhook added
 	}
 	r.Interfaces.GetObjectDefaulter().Default(object)
 	if isReported {
@@ -47,7 +47,7 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (result effect, err e
 				v.Kind, kind, err)
 		}
 		if isReported && changed {
-			result.changes = jsondiff.Between(target, object)
+			result.changes = jsondiff.ChangesBetween(target, object)
 		}
 	}
 	matching.Replace(target, object)

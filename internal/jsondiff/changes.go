@@ -12,8 +12,8 @@ import (
 	utiljson "k8s.io/apimachinery/pkg/util/json"
 )
 
-// Changes holds what a plugin changed in an object: the object before and after the plugin's call.
-// It shares no memory with the object, so it may be read when the object has gone on, and by
+// Changes holds what a plugin or a call changed in an object: the object before and after. It
+// shares no memory with the object, so it may be read after the object changed again, and by
 // several goroutines. A nil Changes holds nothing.
 type Changes struct {
 	size int // of both states
@@ -24,9 +24,9 @@ type Changes struct {
 	err           error
 }
 
-// Between returns what changed from before to after, nil if nothing did. It copies both, so that
+// ChangesBetween returns the changes from before to after, nil if there are none. It copies both, so
 // they may change afterwards.
-func Between(before, after runtime.Object) *Changes {
+func ChangesBetween(before, after runtime.Object) *Changes {
 	return StateOf(before, nil).ChangedTo(StateOf(after, nil))
 }
 
@@ -38,22 +38,22 @@ func (c *Changes) Size() int {
 	return c.size
 }
 
-// Patch returns the changes as a JSON patch. It may be empty: a quantity that is written another
-// way is the same. The caller must not change the patch.
+// Patch returns the changes as a JSON patch. The patch may be empty: a quantity in another notation
+// is the same quantity. The caller must not change the patch.
 func (c *Changes) Patch() ([]Operation, error) {
 	if c == nil {
 		return nil, nil
 	}
 	c.once.Do(func() {
-		c.patch, c.err = compare(c.before, c.after)
+		c.patch, c.err = compareStates(c.before, c.after)
 		c.before, c.after = nil, nil
 	})
 	return c.patch, c.err
 }
 
-// compare compares two states of an object. It runs behind the request, so a type that panics when
-// it is encoded is an error.
-func compare(before, after *State) (patch []Operation, err error) {
+// compareStates returns the patch between two states. It runs after the request was answered, so it
+// returns an error for a type that panics when it is encoded.
+func compareStates(before, after *State) (patch []Operation, err error) {
 	defer func() {
 		if cause := recover(); cause != nil {
 			patch, err = nil, fmt.Errorf("comparing two states of an object: %v", cause)
@@ -79,12 +79,12 @@ func compare(before, after *State) (patch []Operation, err error) {
 	if err != nil {
 		return nil, err
 	}
-	return Of(old, object)
+	return Compare(old, object)
 }
 
-// State is an object as it was at a moment: its encoding, in protobuf if its type has that and else
-// in JSON. Both encodings of equal objects are equal, and a pod's takes a third of the time of a
-// copy and a comparison of copies.
+// State is an object at one moment: its encoding, in protobuf if its type has that, else in JSON.
+// Equal objects have equal encodings. Encoding a pod twice takes a third of the time of a copy and
+// a comparison of copies.
 type State struct {
 	kind   reflect.Type
 	binary bool
@@ -131,7 +131,7 @@ func (s *State) ChangedTo(now *State) *Changes {
 	return &Changes{before: s, after: now, size: len(s.data) + len(now.data)}
 }
 
-// decode returns the object of a state's type that data is the encoding of.
+// decode returns an object of the state's type from its encoding.
 func (s *State) decode(data []byte) (object any, err error) {
 	switch {
 	case s.kind.Kind() == reflect.Map:

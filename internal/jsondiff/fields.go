@@ -13,24 +13,25 @@ import (
 type field struct {
 	index int
 	name  string
-	// inline says that the fields of the field are the struct's own.
+	// inline reports whether the fields of the field belong to the struct itself, as those of an
+	// embedded struct do.
 	inline bool
-	// omitEmpty and omitZero say when the field isn't there.
+	// omitEmpty and omitZero are the options of the tag.
 	omitEmpty, omitZero bool
-	// mergeKey is the JSON name of the field that tells elements of a list apart, empty if none
+	// mergeKey is the JSON name of the field that identifies the elements of a list, empty if none
 	// does.
 	mergeKey string
 }
 
-// in reports whether the field is there.
-func (f *field) in(value reflect.Value) bool {
+// isPresent reports whether the field is in the JSON of its struct.
+func (f *field) isPresent(value reflect.Value) bool {
 	if f.omitZero && value.IsZero() {
 		return false
 	}
 	return !f.omitEmpty || !isEmpty(value)
 }
 
-// isEmpty reports whether a value is empty, as encoding/json understands it.
+// isEmpty reports whether a value is empty by the rules of encoding/json.
 func isEmpty(value reflect.Value) bool {
 	switch value.Kind() {
 	case reflect.Slice, reflect.Map, reflect.String, reflect.Array:
@@ -80,7 +81,7 @@ func isStruct(t reflect.Type) bool {
 	return t.Kind() == reflect.Struct
 }
 
-// isName reports whether encoding/json takes a name from a tag.
+// isName reports whether encoding/json accepts a name in a tag.
 func isName(name string) bool {
 	return !strings.ContainsFunc(name, func(r rune) bool {
 		return !strings.ContainsRune("!#$%&()*+-./:;<=>?@[]^_{|}~ ", r) && !unicode.IsLetter(r) && !unicode.IsDigit(r)
@@ -94,7 +95,8 @@ var (
 	selfEncoding sync.Map // bool by reflect.Type
 )
 
-// encodesItself reports whether values of the type have a JSON that their fields don't say.
+// encodesItself reports whether values of the type have their own JSON, which doesn't follow from
+// their fields.
 func encodesItself(t reflect.Type) bool {
 	if known, ok := selfEncoding.Load(t); ok {
 		return known.(bool)

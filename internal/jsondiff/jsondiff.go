@@ -1,13 +1,13 @@
 // Package jsondiff compares two states of an object, and returns the JSON patch (RFC 6902) that
-// makes the second of the first.
+// turns the first into the second.
 //
-// It walks over the Go values, typed or not, and encodes only what differs. Its result is that of
-// comparing their JSON: a field has the name of its tag, a field that is empty and omitted isn't
-// there, and a type that encodes itself, as a quantity, is compared by its JSON.
+// It walks over the Go values, typed or not, and encodes only what differs. The result is the same as
+// for their JSON: a field has the name in its tag, an empty field with omitempty doesn't exist, and a
+// type that encodes itself, such as a quantity, is compared by its JSON.
 //
-// Elements of lists are told apart by the list's merge key if the API gives it one (patchMergeKey),
-// by their field "name" if they have no type, and else by their values. So a container that was put
-// in front of others is one addition.
+// An element of a list is identified by the list's merge key if the API defines one (patchMergeKey),
+// by its field "name" if it has no type, and else by its value. So a container that was inserted
+// before others is one addition.
 package jsondiff
 
 import (
@@ -28,7 +28,7 @@ type Operation struct {
 	Op string `json:"op"`
 	// Path is a JSON pointer (RFC 6901).
 	Path string `json:"path"`
-	// Value is what is added, or what replaces what was there; nil for a removal.
+	// Value is the value that is added or that replaces another one. It is nil for a removal.
 	Value json.RawMessage `json:"value,omitempty"`
 }
 
@@ -38,9 +38,10 @@ const (
 	replace = "replace"
 )
 
-// Of returns the operations that make after of before, none if the two are alike. Both must be
-// pointers to the same type, or the same kind of map. The error is that of encoding a value.
-func Of(before, after any) ([]Operation, error) {
+// Compare returns the operations that turn before into after, none if they are equal. Both must be
+// pointers to the same type, or the same kind of map. Compare returns an error if a value can't be
+// encoded.
+func Compare(before, after any) ([]Operation, error) {
 	was, now := reflect.ValueOf(before), reflect.ValueOf(after)
 	if !was.IsValid() || !now.IsValid() {
 		return nil, nil
@@ -58,13 +59,14 @@ type walk struct {
 	path       []byte // the pointer to what is being compared
 	operations []Operation
 	err        error
-	// only says that the caller asks whether there is a difference, and differs that there is one.
-	only, differs bool
+	// equalOnly reports whether the walk ends at the first difference, and collects no operations.
+	// differs reports whether there is a difference.
+	equalOnly, differs bool
 }
 
-// equal reports whether two values are alike.
+// equal reports whether two values are equal.
 func (w *walk) equal(before, after reflect.Value) bool {
-	inner := walk{only: true}
+	inner := walk{equalOnly: true}
 	inner.values(before, after, "")
 	if inner.err != nil && w.err == nil {
 		w.err = inner.err
@@ -72,13 +74,13 @@ func (w *walk) equal(before, after reflect.Value) bool {
 	return !inner.differs
 }
 
-// done reports whether there is nothing more to find out.
-func (w *walk) done() bool { return w.err != nil || w.only && w.differs }
+// done reports whether the walk can end.
+func (w *walk) done() bool { return w.err != nil || w.equalOnly && w.differs }
 
 // emit adds an operation at the path. A removal has no value.
 func (w *walk) emit(op string, value reflect.Value) {
 	w.differs = true
-	if w.only || w.err != nil {
+	if w.equalOnly || w.err != nil {
 		return
 	}
 	o := Operation{Op: op, Path: string(w.path)}
@@ -90,7 +92,7 @@ func (w *walk) emit(op string, value reflect.Value) {
 	w.operations = append(w.operations, o)
 }
 
-// encode returns the JSON that encoding/json writes of the value where it is.
+// encode returns the JSON of a value as encoding/json writes it within its object.
 func encode(value reflect.Value) ([]byte, error) {
 	if value.CanAddr() {
 		return json.Marshal(value.Addr().Interface())
@@ -98,7 +100,7 @@ func encode(value reflect.Value) ([]byte, error) {
 	return json.Marshal(value.Interface())
 }
 
-// values compares two values that are there. key is the merge key of the list that they may be.
+// values compares two values. If they are lists, key is their merge key.
 func (w *walk) values(before, after reflect.Value, key string) {
 	if w.done() {
 		return
@@ -175,7 +177,7 @@ func (w *walk) field(f field, was, now reflect.Value) {
 		w.values(was, now, "")
 		return
 	}
-	had, has := f.in(was), f.in(now)
+	had, has := f.isPresent(was), f.isPresent(now)
 	if !had && !has {
 		return
 	}
@@ -237,14 +239,15 @@ func (w *walk) maps(before, after reflect.Value) {
 
 var escaper = strings.NewReplacer("~", "~0", "/", "~1")
 
-// enter appends a field's name to the path, and returns the length to leave it with.
+// enter appends a field's name to the path. It returns the length to which the caller cuts the path
+// afterwards.
 func (w *walk) enter(name string) (outside int) {
 	outside = len(w.path)
 	w.path = append(append(w.path, '/'), escaper.Replace(name)...)
 	return outside
 }
 
-// enterElement is enter for the element of a list.
+// enterElement is enter for an element of a list.
 func (w *walk) enterElement(index int) (outside int) {
 	outside = len(w.path)
 	w.path = strconv.AppendInt(append(w.path, '/'), int64(index), 10)

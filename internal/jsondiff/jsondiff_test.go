@@ -74,7 +74,7 @@ func TestOf(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			before, after := pod(), pod()
 			test.change(after)
-			got, err := jsondiff.Of(before, after)
+			got, err := jsondiff.Compare(before, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -110,7 +110,7 @@ func TestUntyped(t *testing.T) {
 				json.Unmarshal([]byte(test.after), &after) != nil {
 				t.Fatal("the test's own JSON")
 			}
-			got, err := jsondiff.Of(before, after)
+			got, err := jsondiff.Compare(before, after)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -135,7 +135,7 @@ func FuzzOf(f *testing.F) {
 			before == nil || after == nil {
 			return
 		}
-		got, err := jsondiff.Of(before, after)
+		got, err := jsondiff.Compare(before, after)
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -178,7 +178,7 @@ func BenchmarkAlike(b *testing.B) {
 	before, after := pod(), pod()
 	b.ReportAllocs()
 	for b.Loop() {
-		if operations, err := jsondiff.Of(before, after); err != nil || operations != nil {
+		if operations, err := jsondiff.Compare(before, after); err != nil || operations != nil {
 			b.Fatal(operations, err)
 		}
 	}
@@ -189,7 +189,7 @@ func BenchmarkLabel(b *testing.B) {
 	after.Labels["b"] = "1"
 	b.ReportAllocs()
 	for b.Loop() {
-		if _, err := jsondiff.Of(before, after); err != nil {
+		if _, err := jsondiff.Compare(before, after); err != nil {
 			b.Fatal(err)
 		}
 	}

@@ -8,11 +8,11 @@ import (
 // lists compares two lists. Elements that both have, in the same order, stay where they are. If
 // elements changed places, the list is replaced.
 func (w *walk) lists(before, after reflect.Value, key string) {
-	if w.only && before.Len() != after.Len() {
+	if w.equalOnly && before.Len() != after.Len() {
 		w.differs = true // without telling elements apart
 		return
 	}
-	if w.only || inPlace(before, after, key) {
+	if w.equalOnly || inPlace(before, after, key) {
 		for i := 0; i < before.Len() && !w.done(); i++ {
 			outside := w.enterElement(i)
 			w.values(before.Index(i), after.Index(i), "")
@@ -61,7 +61,8 @@ func inPlace(before, after reflect.Value, key string) bool {
 	return true
 }
 
-// step pairs an element's index before and after, -1 if the element isn't there.
+// step pairs an element's indexes before and after. An index is -1 if the list doesn't have the
+// element.
 type step struct{ was, now int }
 
 // align pairs the elements of two lists. It returns false if they stand in another order.
@@ -119,8 +120,8 @@ func (w *walk) alignByValue(before, after reflect.Value) []step {
 	return steps
 }
 
-// identities returns what tells the elements of a list apart, in order and as a set. Both are nil
-// if only their values tell them apart.
+// identities returns what identifies the elements of a list, in order and as a set. Both are nil if
+// only their values identify them.
 func identities(list reflect.Value, key string) ([]string, map[string]bool) {
 	ids := make([]string, list.Len())
 	set := make(map[string]bool, len(ids))
@@ -134,8 +135,8 @@ func identities(list reflect.Value, key string) ([]string, map[string]bool) {
 	return ids, set
 }
 
-// identity returns what tells an element apart from others of its list, and whether there is such
-// a thing: the field that is the merge key, or the name of an element without a type.
+// identity returns what identifies an element in its list, and whether there is such a thing: the
+// field that is the merge key, or the name of an element without a type.
 func identity(element reflect.Value, key string) (string, bool) {
 	for element.Kind() == reflect.Interface || element.Kind() == reflect.Pointer {
 		if element.IsNil() {

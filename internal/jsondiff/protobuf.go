@@ -12,12 +12,12 @@ import (
 )
 
 // Differing returns the protobuf encodings of two states of an object without the fields that are
-// alike in both: what is left has the same differences, and takes less time to decode and compare.
-// Elements of lists stay where they are. A list is kept whole if its elements are not in the same
-// places, and a map is if there is a difference in it.
+// equal in both. The rest has the same differences, and takes less time to decode and compare.
+// Elements of lists keep their places. A list stays whole if its elements changed places, and a map
+// if anything in it differs.
 //
-// t is the object's type, a struct. The encodings are those of Kubernetes' types, which write the
-// elements of a list one after the other.
+// t is the object's type, a struct. The encodings must be those of Kubernetes' types, which write
+// the elements of a list one after the other.
 func Differing(t reflect.Type, before, after []byte) (was, now []byte, err error) {
 	for len(before) > 0 || len(after) > 0 {
 		b, err := firstField(before)

@@ -65,7 +65,7 @@ func differsAlike(t *testing.T, before, after protobuf) {
 		return object
 	}
 	operations := func(was, now []byte) []jsondiff.Operation {
-		of, err := jsondiff.Of(decoded(was), decoded(now))
+		of, err := jsondiff.Compare(decoded(was), decoded(now))
 		if err != nil {
 			t.Fatal(err)
 		}

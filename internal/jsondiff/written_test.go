@@ -54,7 +54,7 @@ func TestEveryFieldCounts(t *testing.T) {
 		}
 		for i, l := range all {
 			l.change()
-			of, err := jsondiff.Of(copied, object)
+			of, err := jsondiff.Compare(copied, object)
 			if err != nil || len(of) == 0 {
 				t.Errorf("%s: got %v, %v", l.path, of, err)
 			}
@@ -64,7 +64,7 @@ func TestEveryFieldCounts(t *testing.T) {
 			l.undo()
 		}
 		for _, unchanged := range []*corev1.Pod{object, copied, object.DeepCopy()} {
-			if operations, err := jsondiff.Of(object, unchanged); err != nil || operations != nil {
+			if operations, err := jsondiff.Compare(object, unchanged); err != nil || operations != nil {
 				t.Fatalf("unchanged: got %v, %v", operations, err)
 			}
 		}
@@ -149,7 +149,7 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 		all.Go(func() {
 			before := &nested{Name: "a"}
 			after := &nested{Name: "a", Inner: &nested{Name: "b"}, List: []nested{{Name: "c"}}}
-			if operations, err := jsondiff.Of(before, after); err != nil || len(operations) != 2 {
+			if operations, err := jsondiff.Compare(before, after); err != nil || len(operations) != 2 {
 				t.Errorf("got %v, %v", operations, err)
 			}
 		})
@@ -160,7 +160,7 @@ func TestFirstComparisonsAtOnce(t *testing.T) {
 // A change keeps its value, whatever becomes of the object and of what it is compared with.
 func TestChangesStayAsTheyAre(t *testing.T) {
 	before, after := &corev1.Pod{}, randomPod(1)
-	changes, err := jsondiff.Of(before, after)
+	changes, err := jsondiff.Compare(before, after)
 	if err != nil || len(changes) < 4 {
 		t.Fatalf("got %v, %v", changes, err)
 	}
@@ -273,7 +273,7 @@ func TestWritten(t *testing.T) {
 func written[V any](t *testing.T, value V) {
 	t.Helper()
 	type holder struct{ V *V }
-	operations, err := jsondiff.Of(&holder{}, &holder{&value})
+	operations, err := jsondiff.Compare(&holder{}, &holder{&value})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -287,7 +287,7 @@ type unwritable struct{ Numbers []float64 }
 
 func TestWhatCantBeWritten(t *testing.T) {
 	after := &unwritable{Numbers: []float64{math.NaN()}}
-	if operations, err := jsondiff.Of(&unwritable{}, after); err == nil {
+	if operations, err := jsondiff.Compare(&unwritable{}, after); err == nil {
 		t.Errorf("got %v", operations)
 	}
 	type itself struct {
@@ -297,7 +297,7 @@ func TestWhatCantBeWritten(t *testing.T) {
 	pointer, list := &itself{}, &itself{List: []itself{{}}}
 	pointer.Pointer, list.List[0].List = pointer, list.List
 	for _, circle := range []*itself{pointer, list} {
-		if operations, err := jsondiff.Of(&itself{}, circle); err == nil {
+		if operations, err := jsondiff.Compare(&itself{}, circle); err == nil {
 			t.Errorf("got %v", operations)
 		}
 	}
@@ -311,7 +311,7 @@ func TestWhatCantBeCompared(t *testing.T) {
 		after *holder
 		want  int
 	}{{now, 1}, {&holder{hidden{[]int{1}}}, 0}} {
-		if operations, err := jsondiff.Of(was, test.after); err != nil || len(operations) != test.want {
+		if operations, err := jsondiff.Compare(was, test.after); err != nil || len(operations) != test.want {
 			t.Errorf("got %v, %v", operations, err)
 		}
 	}

@@ -153,5 +153,5 @@ func (p *pass) changesSince(before runtime.Object) *jsondiff.Changes {
 	if err != nil {
 		return nil
 	}
-	return jsondiff.Between(was, now)
+	return jsondiff.ChangesBetween(was, now)
 }

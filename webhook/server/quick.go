@@ -23,7 +23,7 @@ func quickDiff(sent []byte, original, changed any) ([]jsondiff.Operation, bool) 
 	if !isTyped || !ok || reflect.TypeOf(old) != reflect.TypeOf(object) || isNil(old) || isNil(object) {
 		return nil, false
 	}
-	operations, err := jsondiff.Of(old, object)
+	operations, err := jsondiff.Compare(old, object)
 	if err != nil {
 		return nil, false
 	}
