@@ -1,14 +1,13 @@
 package plugintest
 
 import (
-	"errors"
-	"net/http"
 	"sync"
 
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
+
+	"gatehouse.dev/plugin"
 )
 
 // Result is the result of a request.
@@ -50,17 +49,14 @@ func (r Result) Refused(t TB, code int, message string) Result {
 	return r
 }
 
-// Code returns the HTTP status code of the refusal, 0 if the request is admitted. As in the API
-// server, an error that has no status is a 500.
+// Code returns the HTTP status code of the refusal, as plugin.VerdictOf has it, and 0 if the request
+// is admitted.
 func (r Result) Code() int {
 	if r.Err == nil {
 		return 0
 	}
-	var status apierrors.APIStatus
-	if errors.As(r.Err, &status) && status.Status().Code != 0 {
-		return int(status.Status().Code)
-	}
-	return http.StatusInternalServerError
+	_, code := plugin.VerdictOf(r.Err)
+	return int(code)
 }
 
 // Message returns the text of the refusal, empty if the request is admitted.
