@@ -18,7 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 )
 
-// ec2Version is the version of the API, of which there has been no other for years.
+// ec2Version is the version of the API. There has been no other for years.
 const ec2Version = "2016-11-15"
 
 // aws finds volumes by EC2's DescribeVolumes,
@@ -30,8 +30,8 @@ type aws struct {
 	credentialsFile, profile string
 }
 
-// availabilityZone is a zone's name, whose first part is its region: us-east-1a, or the local zone
-// us-west-2-lax-1a.
+// availabilityZone matches a zone's name. Its first part is the region: us-east-1a, or the local
+// zone us-west-2-lax-1a.
 var availabilityZone = regexp.MustCompile(`^([a-z]+(?:-[a-z]+)+-[0-9]+)(?:[a-z]|(?:-[a-z0-9]+)+)$`)
 
 func (a *aws) locate(ctx context.Context, volume, _ string) (location, error) {
@@ -55,9 +55,9 @@ func (a *aws) locate(ctx context.Context, volume, _ string) (location, error) {
 	return location{parts[1], []string{zone}}, nil
 }
 
-// ebsVolumeID is the ID in what a PersistentVolume says: vol-1, aws:///vol-1 or
-// aws://us-east-1a/vol-1. See KubernetesVolumeIDToEBSVolumeID in
-// k8s.io/csi-translation-lib/plugins/aws_ebs.go, whose messages these are.
+// ebsVolumeID returns the ID in the volume name of a PersistentVolume: vol-1, aws:///vol-1 or
+// aws://us-east-1a/vol-1. The messages are those of KubernetesVolumeIDToEBSVolumeID in
+// k8s.io/csi-translation-lib/plugins/aws_ebs.go.
 func ebsVolumeID(name string) (string, error) {
 	id := name
 	if rest, ok := strings.CutPrefix(name, "aws://"); ok {
@@ -70,7 +70,7 @@ func ebsVolumeID(name string) (string, error) {
 	return id, nil
 }
 
-// describeVolumesResponse is the part that matters of the API's answer.
+// describeVolumesResponse holds the part of the API's answer that matters here.
 type describeVolumesResponse struct {
 	XMLName   xml.Name    `xml:"DescribeVolumesResponse"`
 	Volumes   []ec2Volume `xml:"volumeSet>item"`
@@ -82,7 +82,7 @@ type ec2Volume struct {
 	Zone string `xml:"availabilityZone"`
 }
 
-// describe is the zone of the volume with this ID.
+// describe returns the zone of the volume with this ID.
 func (a *aws) describe(ctx context.Context, id string, credentials awssdk.Credentials) (string, error) {
 	form := url.Values{"Action": {"DescribeVolumes"}, "Version": {ec2Version}, "VolumeId.1": {id}}
 	var zones []string
@@ -113,7 +113,7 @@ func (a *aws) describe(ctx context.Context, id string, credentials awssdk.Creden
 	return "", fmt.Errorf("EC2 answers with more than %d pages", maxPages)
 }
 
-// post asks once.
+// post sends a request once, without retries.
 func (a *aws) post(ctx context.Context, form url.Values, credentials awssdk.Credentials) (*describeVolumesResponse, error) {
 	body := form.Encode()
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, a.endpoint, strings.NewReader(body))
@@ -138,7 +138,7 @@ func (a *aws) post(ctx context.Context, form url.Values, credentials awssdk.Cred
 	return page, err
 }
 
-// An ec2Error is why EC2 refuses,
+// An ec2Error says why EC2 refuses a request,
 // https://docs.aws.amazon.com/AWSEC2/latest/APIReference/errors-overview.html.
 type ec2Error struct {
 	Code    string `xml:"Code"`
@@ -147,7 +147,7 @@ type ec2Error struct {
 
 func (e *ec2Error) Error() string { return printable(e.Code + ": " + e.Message) }
 
-// throttling are the codes of "too many requests", where their status may be another's.
+// throttling holds the codes for "too many requests". EC2 sends some of them with another status.
 var throttling = map[string]bool{
 	"RequestLimitExceeded": true, "Throttling": true, "ThrottlingException": true, "RequestThrottled": true,
 	"RequestThrottledException": true, "EC2ThrottledException": true,

@@ -24,7 +24,7 @@ const (
 	configVersion = "gatehouse.dev/v1alpha1"
 	configKind    = "PersistentVolumeLabelConfiguration"
 
-	// maxTimeout is the most that a webhook may take, too.
+	// maxTimeout is the longest timeout, the same as for a webhook.
 	maxTimeout = 30 * time.Second
 )
 
@@ -97,7 +97,7 @@ func load(config io.Reader) (*configuration, error) {
 	return c, nil
 }
 
-// resolve makes of paths in the configuration what they mean.
+// resolve completes relative paths in the configuration.
 func resolve(config io.Reader, paths ...*string) {
 	for _, path := range paths {
 		*path = pluginconfig.Path(config, *path)
@@ -187,7 +187,7 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 		errs = append(errs, field.Invalid(path.Child("metadataServer"), field.OmitValueType{},
 			"must be an http or https URL of nothing but a host, such as http://metadata.google.internal"))
 	}
-	// It is the machine's own: what a proxy reaches under that name would be the proxy's.
+	// The metadata server is the machine's own. A proxy would reach its own server under that name.
 	direct := g.client.Transport.(*http.Transport).Clone()
 	direct.Proxy = nil
 	client := *g.client
@@ -197,7 +197,7 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 }
 
 // isBase reports whether paths can be added to a URL: it has one of the schemes, a host, and
-// nothing else that doesn't belong there. It may hold a password, so it isn't repeated.
+// nothing else that doesn't belong there. The URL may hold a password, so no message repeats it.
 func isBase(u *url.URL, err error, schemes ...string) bool {
 	if err != nil || u.Host == "" || u.User != nil || u.RawQuery != "" || u.Fragment != "" {
 		return false
@@ -205,8 +205,8 @@ func isBase(u *url.URL, err error, schemes ...string) bool {
 	return slices.Contains(schemes, u.Scheme)
 }
 
-// newClient is a client of an API whose certificate is from one of the authorities in the file, or
-// from one that the machine trusts where no file is named.
+// newClient returns a client of an API. It trusts the authorities in the file, or those that the
+// machine trusts if no file is named.
 func newClient(authorityFile string) (*http.Client, error) {
 	transport := &http.Transport{TLSClientConfig: &tls.Config{MinVersion: tls.VersionTLS12}}
 	if authorityFile != "" {

@@ -16,9 +16,9 @@ import (
 )
 
 // gce finds persistent disks by Compute Engine's API,
-// https://cloud.google.com/compute/docs/reference/rest/v1/disks. As a disk's name is unique in its
-// zone or, if it is a regional one, in its region, the volume's labels say which is meant; else it
-// is looked for in all zones of the configured region.
+// https://cloud.google.com/compute/docs/reference/rest/v1/disks. A disk's name is unique only in
+// its zone or, for a regional disk, in its region, so the volume's labels say which disk is meant.
+// Without labels, gce looks in the configured region and all its zones.
 type gce struct {
 	client          *http.Client
 	backoff         wait.Backoff
@@ -30,7 +30,7 @@ type gce struct {
 var (
 	// diskName matches Compute Engine's names.
 	diskName = regexp.MustCompile(`^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$`)
-	// computeZone is a zone's name, whose first part is its region: us-central1-a.
+	// computeZone matches a zone's name. Its first part is the region: us-central1-a.
 	computeZone = regexp.MustCompile(`^([a-z]+-[a-z]+[0-9]+)-[a-z0-9]+$`)
 )
 
@@ -65,17 +65,17 @@ func (g *gce) locate(ctx context.Context, name, zoneLabel string) (location, err
 	return found.location()
 }
 
-// regionOf is the region of a zone.
+// regionOf returns the region of a zone.
 func regionOf(zone string) string { return computeZone.FindStringSubmatch(zone)[1] }
 
-// aggregatedDisks is a page of the disks in all zones and regions of a project.
+// aggregatedDisks holds a page of the disks in all zones and regions of a project.
 type aggregatedDisks struct {
-	// Items are by scope: zones/us-central1-a, regions/us-central1.
+	// Items has the disks by scope: zones/us-central1-a, regions/us-central1.
 	Items map[string]struct {
 		Disks []disk `json:"disks"`
 	} `json:"items"`
 	NextPageToken string `json:"nextPageToken"`
-	// Unreachables are the URLs of scopes of which nothing is known at the moment.
+	// Unreachables has the URLs of scopes that Compute Engine knows nothing of at the moment.
 	Unreachables []string `json:"unreachables"`
 }
 
@@ -144,7 +144,7 @@ func (g *gce) inRegion(scope string) bool {
 	return scope == "regions/"+g.region
 }
 
-// A disk is the part that matters of the API's Disk. Zones and regions are URLs there.
+// A disk holds the part of the API's Disk that matters here. Zones and regions are URLs there.
 type disk struct {
 	Name         string   `json:"name"`
 	Zone         string   `json:"zone"`

@@ -20,9 +20,9 @@ import (
 )
 
 const (
-	// computeScope is the right that a service account key's tokens are for.
+	// computeScope is the right that the plugin requests for a service account key's tokens.
 	computeScope = "https://www.googleapis.com/auth/compute.readonly"
-	// clockSkew is how far the clocks of two machines may be apart.
+	// clockSkew is the greatest difference of two machines' clocks that the plugin allows for.
 	clockSkew = 10 * time.Second
 )
 
@@ -44,8 +44,7 @@ func newTokens(fetch func(context.Context) (token, error)) *tokens {
 	return &tokens{fetch: fetch, lock: make(chan struct{}, 1)}
 }
 
-// get returns a token. If another request is fetching one, it waits for that, but no longer than its
-// own request has time.
+// get returns a token. If another request is fetching one, get waits for it, but not beyond ctx.
 func (t *tokens) get(ctx context.Context) (string, error) {
 	select {
 	case t.lock <- struct{}{}:
@@ -65,7 +64,7 @@ func (t *tokens) get(ctx context.Context) (string, error) {
 }
 
 // parseToken reads the answer of a token endpoint,
-// https://www.rfc-editor.org/rfc/rfc6749#section-5, which is the metadata server's, too.
+// https://www.rfc-editor.org/rfc/rfc6749#section-5. The metadata server answers in the same format.
 func parseToken(a answer) (token, error) {
 	if a.status == http.StatusOK {
 		var got token
@@ -89,8 +88,8 @@ func parseToken(a answer) (token, error) {
 }
 
 // metadataServer gets tokens from the server at address that every machine in Google Cloud has,
-// https://cloud.google.com/compute/docs/metadata/overview. They are for the service account that
-// the machine runs as. Google's own client takes the address from the environment only.
+// https://cloud.google.com/compute/docs/metadata/overview. The tokens are for the service account
+// that the machine runs as. Google's own client takes the address from the environment only.
 func metadataServer(client *http.Client, address string) func(context.Context) (token, error) {
 	return func(ctx context.Context) (token, error) {
 		request, err := http.NewRequestWithContext(ctx, http.MethodGet,

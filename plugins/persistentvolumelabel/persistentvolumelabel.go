@@ -39,8 +39,8 @@ const beingProvisioned = "placeholder-for-provisioning"
 
 var persistentVolumes = corev1.Resource("persistentvolumes")
 
-// Descriptor is PersistentVolumeLabel, not yet built. It needs nothing; its configuration is of
-// kind PersistentVolumeLabelConfiguration.
+// Descriptor describes PersistentVolumeLabel. It needs nothing; its configuration is of kind
+// PersistentVolumeLabelConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",
@@ -59,9 +59,9 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// configuration is the configuration file with its defaults.
+// configuration holds the configuration file with its defaults.
 type configuration struct {
-	// aws and gce tell where volumes are.
+	// aws and gce find volumes.
 	aws, gce provider
 	// timeout is how long a request waits for the cloud.
 	timeout time.Duration
@@ -69,7 +69,7 @@ type configuration struct {
 
 type persistentVolumeLabel struct {
 	*configuration
-	// calls says whether the clouds are asked at all.
+	// calls says whether the plugin asks the clouds at all.
 	calls plugin.WebhookCalls
 }
 

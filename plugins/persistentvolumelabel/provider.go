@@ -27,7 +27,7 @@ type location struct {
 	zones  []string // sorted; one or more
 }
 
-// zoneLabel is the location as the value of a zone label.
+// zoneLabel returns the location's zones as the value of a zone label.
 func (l location) zoneLabel() string { return strings.Join(l.zones, zoneDelimiter) }
 
 // notConfigured is the provider of a cloud that isn't configured.
@@ -61,13 +61,13 @@ func (r *rememberingProvider) locate(ctx context.Context, volume, zoneLabel stri
 	}
 	r.answers.Add(question(volume, zoneLabel), found, r.ttl)
 	if zoneLabel == "" {
-		// The question that will be asked when the plugin sees its own label.
+		// Remember it also for the question that the plugin asks when it sees its own label.
 		r.answers.Add(question(volume, found.zoneLabel()), found, r.ttl)
 	}
 	return found, nil
 }
 
-// question is a hash, as what users write in names and labels can be large.
+// question returns a hash, because what users write in names and labels can be large.
 func question(volume, zoneLabel string) [sha256.Size]byte {
 	return sha256.Sum256([]byte(volume + "\x00" + zoneLabel))
 }

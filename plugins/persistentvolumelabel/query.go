@@ -15,8 +15,8 @@ import (
 )
 
 const (
-	// maxAnswer bounds what is read of an answer, in bytes: many times a page of any that are asked
-	// for.
+	// maxAnswer bounds what is read of an answer, in bytes. It is many times the page of any
+	// request.
 	maxAnswer = 8 << 20
 	// maxMessage bounds what is repeated of a cloud's message, in characters.
 	maxMessage = 400
@@ -28,13 +28,13 @@ const (
 // timeout.
 var retryBackoff = wait.Backoff{Duration: 200 * time.Millisecond, Factor: 2, Jitter: 0.5, Steps: 4}
 
-// temporary marks an error that may be over when it is tried again.
+// temporary marks an error that may be gone on the next try.
 type temporary struct{ error }
 
 func (t temporary) Unwrap() error { return t.error }
 
-// retry calls until there is no temporary error any more, or no time or patience. The error is the
-// last call's.
+// retry calls until the error isn't temporary, the context ends or the backoff has no steps left.
+// It returns the last call's error.
 func retry[T any](ctx context.Context, backoff wait.Backoff, call func() (T, error)) (T, error) {
 	for {
 		result, err := call()
@@ -49,7 +49,7 @@ func retry[T any](ctx context.Context, backoff wait.Backoff, call func() (T, err
 	}
 }
 
-// An answer is the answer of an API.
+// An answer holds the answer of an API.
 type answer struct {
 	status int
 	body   []byte
@@ -85,7 +85,7 @@ func isTemporary(status int) bool {
 	return false
 }
 
-// printable is a cloud's message in one line, and no longer than a line.
+// printable returns a cloud's message in one line of bounded length.
 func printable(message string) string {
 	message = strings.Map(func(r rune) rune {
 		if !unicode.IsPrint(r) {

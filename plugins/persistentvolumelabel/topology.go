@@ -23,7 +23,7 @@ type domain struct {
 	values []string // that nodes may have
 }
 
-// topology is where a volume is. It is empty where that isn't known.
+// topology says where a volume is. It is empty if that isn't known.
 type topology []domain
 
 func (l location) topology() topology {
@@ -33,8 +33,8 @@ func (l location) topology() topology {
 	}
 }
 
-// provisioned is what the labels say of a volume that a provisioner made and labelled in full; it
-// is nil for any other. The rules are those of findVolumeLabels in k8s.io/kubernetes 1.30's
+// provisioned returns what the labels say of a volume that a provisioner made and labelled in full,
+// nil for any other. The rules are those of findVolumeLabels in k8s.io/kubernetes 1.30's
 // plugin/pkg/admission/storage/persistentvolume/label/admission.go.
 func provisioned(volume *corev1.PersistentVolume) (topology, error) {
 	if !metav1.HasAnnotation(volume.ObjectMeta, storagevolume.AnnDynamicallyProvisioned) {
@@ -66,7 +66,7 @@ func zoneLabel(volume *corev1.PersistentVolume) string {
 	return volume.Labels[corev1.LabelFailureDomainBetaZone]
 }
 
-// parseZones are the zones of a label, sorted and each once.
+// parseZones returns the zones of a label, sorted and without duplicates.
 func parseZones(label string) ([]string, error) {
 	zones := strings.Split(label, zoneDelimiter)
 	for i := range zones {
@@ -78,7 +78,7 @@ func parseZones(label string) ([]string, error) {
 	return slices.Compact(zones), nil
 }
 
-// warn tells who creates the volume of labels that say something else.
+// warn warns the volume's creator of labels that contradict the topology.
 func (t topology) warn(ctx context.Context, volume *corev1.PersistentVolume) {
 	for _, d := range t {
 		value, ok := volume.Labels[d.label]
@@ -92,7 +92,7 @@ func (t topology) warn(ctx context.Context, volume *corev1.PersistentVolume) {
 	}
 }
 
-// label sets the labels that aren't.
+// label sets the labels that aren't set yet.
 func (t topology) label(volume *corev1.PersistentVolume) {
 	for _, d := range t {
 		if _, ok := volume.Labels[d.label]; ok {
@@ -105,8 +105,7 @@ func (t topology) label(volume *corev1.PersistentVolume) {
 	}
 }
 
-// require adds to the required node affinity, unless that has something to say of these labels
-// already.
+// require adds to the required node affinity, unless it has requirements for these labels already.
 func (t topology) require(volume *corev1.PersistentVolume) {
 	if len(t) == 0 {
 		return

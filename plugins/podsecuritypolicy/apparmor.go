@@ -11,7 +11,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// appArmorProfiles are a policy's AppArmor settings.
+// appArmorProfiles holds a policy's AppArmor settings.
 type appArmorProfiles struct {
 	fallback string // the profile of containers that have none; "" for none
 	// restricted is false if the policy has no list of allowed profiles, and so allows any.
@@ -28,7 +28,8 @@ func newAppArmorProfiles(annotations map[string]string) appArmorProfiles {
 	return a
 }
 
-// setDefault sets the profile of a container that has none, its own, the pod's or in an annotation.
+// setDefault sets the profile of a container if neither the container, the pod nor an annotation
+// has one.
 func (a *appArmorProfiles) setDefault(d *draft, at place) {
 	if a.fallback == "" || appArmorOf(d.pod, d.container(at)) != "" {
 		return
@@ -38,7 +39,7 @@ func (a *appArmorProfiles) setDefault(d *draft, at place) {
 	}
 }
 
-// check wants the profile of a container to be allowed, and not to be missing.
+// check finds fault with a container whose profile is missing or not allowed.
 func (a *appArmorProfiles) check(pod *corev1.Pod, c *corev1.Container, at place, found *reasons) {
 	if !a.restricted {
 		return
@@ -52,8 +53,8 @@ func (a *appArmorProfiles) check(pod *corev1.Pod, c *corev1.Container, at place,
 	}
 }
 
-// appArmorOf is the profile that a container has in the end, "" for none. The API server makes a
-// field of the annotation when it stores the pod, so a container's annotation counts before the
+// appArmorOf returns the profile that a container has in the end, "" for none. When the API server
+// stores the pod, it makes a field of the annotation, so a container's annotation counts before the
 // pod's field.
 func appArmorOf(pod *corev1.Pod, c *corev1.Container) string {
 	if c.SecurityContext != nil && c.SecurityContext.AppArmorProfile != nil {
@@ -68,7 +69,7 @@ func appArmorOf(pod *corev1.Pod, c *corev1.Container) string {
 	return ""
 }
 
-// appArmorName is the profile as annotations write it.
+// appArmorName returns the profile as annotations write it.
 func appArmorName(of *corev1.AppArmorProfile) string {
 	switch of.Type {
 	case corev1.AppArmorProfileTypeUnconfined:
@@ -83,7 +84,7 @@ func appArmorName(of *corev1.AppArmorProfile) string {
 	return string(of.Type) // not valid, and allowed by no policy
 }
 
-// appArmorField is the field for what an annotation says, nil for what it can't say.
+// appArmorField returns the field for the profile in an annotation, nil if no field can express it.
 func appArmorField(profile string) *corev1.AppArmorProfile {
 	switch profile {
 	case corev1.DeprecatedAppArmorBetaProfileNameUnconfined:

@@ -10,7 +10,8 @@ import (
 )
 
 // setCapabilities adds the default capabilities, except those that the container drops, and drops
-// those that must be. Where there are any, both lists are sorted; otherwise they stay as they are.
+// those that the policy requires to be dropped. If it adds or drops any, it sorts both lists;
+// otherwise they stay as they are.
 func (p *policy) setCapabilities(d *draft, at place) {
 	var own corev1.Capabilities
 	if context := d.container(at).SecurityContext; context != nil && context.Capabilities != nil {
@@ -41,8 +42,8 @@ func union(a, b []corev1.Capability) []corev1.Capability {
 	return slices.Compact(all)
 }
 
-// checkCapabilities wants nothing to be added but what is allowed or a default, and everything to
-// be dropped that must be.
+// checkCapabilities finds fault with added capabilities that are neither allowed nor a default, and
+// with missing drops that the policy requires.
 func (p *policy) checkCapabilities(capabilities *corev1.Capabilities, at place, found *reasons) {
 	if capabilities == nil {
 		if len(p.spec.DefaultAddCapabilities) > 0 || len(p.spec.RequiredDropCapabilities) > 0 {

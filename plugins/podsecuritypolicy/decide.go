@@ -16,8 +16,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// groups are the API groups in which the right to use a policy may have been granted: policies were
-// first served in the group extensions.
+// groups holds the API groups in which the right to use a policy may have been granted: policies
+// were first served in the group extensions.
 var groups = []string{policyv1beta1.SchemeGroupVersion.Group, "extensions"}
 
 // objection says why a policy doesn't allow a pod.
@@ -26,9 +26,10 @@ type objection struct {
 	reasons []error
 }
 
-// decide finds the policy by which the pod is admitted, and is the pod, or a copy of it with the
-// defaults that the policy sets. Only with mayChange do policies count that have any to set. hint
-// is the policy that is tried before the others. The error is the request's refusal.
+// decide finds the policy that admits the pod. It returns the pod, or a copy of it with the
+// defaults that the policy sets, and the policy's name. Policies that have defaults to set only
+// count if mayChange is true. The policy named hint is tried before the others. The error is the
+// request's refusal.
 func (p *podSecurityPolicy) decide(ctx context.Context, a admission.Attributes, pod *corev1.Pod, mayChange bool,
 	hint string) (*corev1.Pod, string, error) {
 	all := p.policies.Get()
@@ -87,8 +88,8 @@ func forbidden(a admission.Attributes, err error) error {
 	return admission.NewForbidden(a, fmt.Errorf("%s: %w", name, err))
 }
 
-// explain says why the pod is refused: what the only policy has against it, or each of several by
-// its name.
+// explain says why the pod is refused. It lists what each policy has against the pod, with the
+// policy's name if there are several.
 func explain(objections []objection, users []user.Info) string {
 	var all []string
 	for _, o := range objections {

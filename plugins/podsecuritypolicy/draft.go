@@ -10,12 +10,13 @@ import (
 	"gatehouse.dev/plugin/podspec"
 )
 
-// draft is a pod in which a policy sets its defaults. Most policies have none to set, so it is the
-// pod itself until something is set, and then a copy that shares with the pod whatever isn't set.
+// draft holds a pod in which a policy sets its defaults. Most policies have none to set, so the
+// draft is the pod itself until something is set. From then on it is a copy that shares with the
+// pod whatever isn't set.
 type draft struct {
 	pod *corev1.Pod
-	// creating says that the pod is about to be created, and what it asks for in the words of
-	// former days may be put into today's.
+	// creating is true if the pod is about to be created. Only then may seccomp annotations be
+	// turned into today's fields.
 	creating bool
 	// set is the first field that was set, nil if none was.
 	set *field.Path
@@ -35,12 +36,14 @@ func (d *draft) spec(path *field.Path) *corev1.PodSpec {
 	return &d.pod.Spec
 }
 
-// container is the container that the draft has there, as it is by now. It is not to be changed.
+// container returns the container at a place, as the draft has it by now. Callers must not change
+// it.
 func (d *draft) container(at place) *corev1.Container {
 	return podspec.Position(at).In(&d.pod.Spec)
 }
 
-// ofPod is the pod's security context, to set a field of it.
+// ofPod returns the pod's security context, a copy in which the caller may set the field of this
+// name.
 func (d *draft) ofPod(name string) *corev1.PodSecurityContext {
 	spec := d.spec(podPath.Child(name))
 	var owned corev1.PodSecurityContext
@@ -51,7 +54,8 @@ func (d *draft) ofPod(name string) *corev1.PodSecurityContext {
 	return &owned
 }
 
-// ofContainer is the security context of a container of the draft, to set a field of it.
+// ofContainer returns the security context of a container, a copy in which the caller may set the
+// field of this name.
 func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
 	c := podspec.Position(at).In(d.spec(at.path().Child(name)))
 	var owned corev1.SecurityContext
@@ -64,7 +68,7 @@ func (d *draft) ofContainer(at place, name string) *corev1.SecurityContext {
 
 var podPath = field.NewPath("spec", "securityContext")
 
-// effectiveContext is a container's security context, completed by the pod's.
+// effectiveContext holds a container's security context, completed by the pod's.
 type effectiveContext struct {
 	pod       *corev1.PodSecurityContext
 	container *corev1.SecurityContext
@@ -75,8 +79,8 @@ var (
 	noContainerContext corev1.SecurityContext
 )
 
-// podContext is the pod's security context, an empty one if it has none. It is not to be
-// changed.
+// podContext returns the pod's security context, an empty one if it has none. Callers must not
+// change it.
 func podContext(pod *corev1.Pod) *corev1.PodSecurityContext {
 	if pod.Spec.SecurityContext == nil {
 		return &noPodContext

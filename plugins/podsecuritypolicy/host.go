@@ -11,8 +11,8 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// checkHost is about the node's namespaces. The paths are Kubernetes', which once had these fields
-// in the security context.
+// checkHost checks the use of the node's namespaces. The paths in its messages are upstream's:
+// Kubernetes once had these fields in the security context.
 func (p *policy) checkHost(pod *corev1.Pod, found *reasons) {
 	if pod.Spec.HostNetwork && !p.spec.HostNetwork {
 		found.add(field.Invalid(podPath.Child("hostNetwork"), true, "Host network is not allowed to be used"))
@@ -25,7 +25,7 @@ func (p *policy) checkHost(pod *corev1.Pod, found *reasons) {
 	}
 }
 
-// checkHostPorts is about the node's ports.
+// checkHostPorts checks the use of the node's ports.
 func (p *policy) checkHostPorts(c *corev1.Container, at place, found *reasons) {
 	for _, port := range c.Ports {
 		if port.HostPort > 0 && !slices.ContainsFunc(p.spec.HostPorts, func(r policyv1beta1.HostPortRange) bool {
@@ -66,8 +66,8 @@ func (p *policy) checkHostProcess(pod *corev1.Pod, c *corev1.Container, at place
 	}
 }
 
-// checkProcMount is about /proc, of which the runtime shows containers only what is harmless unless
-// they ask for more.
+// checkProcMount checks the type of the /proc mount. The default type hides what could do harm;
+// other types show more.
 func (p *policy) checkProcMount(e effectiveContext, at place, found *reasons) {
 	mount := corev1.DefaultProcMount
 	if e.container.ProcMount != nil {

@@ -10,7 +10,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// The rules for groups: of files, supplemental, and of processes.
+// The rules for the groups of files, supplemental groups, and the groups of processes.
 const (
 	mustRunAs = "MustRunAs"
 	mayRunAs  = "MayRunAs"
@@ -28,8 +28,9 @@ func (p *policy) setPodIDs(d *draft) {
 	}
 }
 
-// setContainerIDs sets the user and the group that a container must have, or at least that it must
-// not be root. That last is the node's to check, which knows the user of the image.
+// setContainerIDs sets the user and the group that a container must have. If the policy only rules
+// out root, it sets runAsNonRoot and leaves the check to the node, which knows the user of the
+// image.
 func (p *policy) setContainerIDs(d *draft, at place) {
 	e := effectiveFor(d.pod, d.container(at))
 	if rule := p.spec.RunAsUser; e.runAsUser() == nil {

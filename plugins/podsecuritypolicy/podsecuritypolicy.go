@@ -47,7 +47,7 @@ import (
 const (
 	name = "PodSecurityPolicy"
 
-	// annotation is where a pod has the name of the policy that it was admitted by.
+	// annotation is the pod's annotation with the name of the policy that admitted it.
 	annotation = "kubernetes.io/psp"
 
 	// The audit annotations that name the policy.
@@ -57,8 +57,7 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is PodSecurityPolicy, not yet built. It needs a dynamic client, informers and an
-// authorizer.
+// Descriptor describes PodSecurityPolicy. It needs a dynamic client, informers and an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
@@ -118,8 +117,8 @@ func (p *podSecurityPolicy) Admit(ctx context.Context, a admission.Attributes, _
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
 	}
-	// Run once more after a webhook, the plugin keeps to the policy whose defaults the pod has.
-	// Otherwise the annotation is only what somebody wrote.
+	// If the plugin runs once more after a webhook, it keeps to the policy whose defaults the pod
+	// has. Otherwise the annotation proves nothing: any user can have written it.
 	hint := ""
 	if again := a.GetReinvocationContext(); again != nil && again.IsReinvoke() {
 		hint = pod.Annotations[annotation]
@@ -164,8 +163,8 @@ func (p *podSecurityPolicy) Validate(ctx context.Context, a admission.Attributes
 	return nil
 }
 
-// changesOnlyOwnersAndFinalizers reports whether an update is one that garbage collection makes. It
-// must pass: a user who may update and delete the pod gains nothing by it.
+// changesOnlyOwnersAndFinalizers reports whether an update is one that garbage collection makes.
+// Such an update must pass. A user who may update and delete the pod gains nothing by it.
 func changesOnlyOwnersAndFinalizers(pod, stored *corev1.Pod) bool {
 	compared := *pod
 	compared.OwnerReferences, compared.Finalizers = stored.OwnerReferences, stored.Finalizers

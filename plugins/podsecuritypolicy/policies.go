@@ -12,7 +12,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// byName are policies made ready for use, in the order of their names.
+// byName returns policies made ready for use, in the order of their names.
 func byName(objects []any) []*policy {
 	var all []*policy
 	for _, object := range objects {
@@ -24,7 +24,8 @@ func byName(objects []any) []*policy {
 	return all
 }
 
-// startingWith is all in their order, but the one of this name before the others.
+// startingWith returns all policies in their order, except that the policy of this name comes
+// first.
 func startingWith(name string, all []*policy) iter.Seq[*policy] {
 	return func(yield func(*policy) bool) {
 		for _, p := range all {
@@ -40,14 +41,14 @@ func startingWith(name string, all []*policy) iter.Seq[*policy] {
 	}
 }
 
-// policy is a PodSecurityPolicy, ready for use.
+// policy holds a PodSecurityPolicy, ready for use.
 type policy struct {
 	name     string
 	spec     *policyv1beta1.PodSecurityPolicySpec
 	seccomp  seccompProfiles
 	appArmor appArmorProfiles
-	// unusable says what the API server let pass and no pod can be held to: a rule without what it
-	// needs.
+	// unusable is an error if the API server let pass a rule without what it needs, so that no pod
+	// can be held to it.
 	unusable error
 }
 

@@ -8,7 +8,7 @@ import (
 	"gatehouse.dev/plugin/podspec"
 )
 
-// place is the position of a container in a pod.
+// place holds the position of a container in a pod.
 type place podspec.Position
 
 // path returns the path of the container's security context.
@@ -16,7 +16,7 @@ func (p place) path() *field.Path { return p.container().Child("securityContext"
 
 func (p place) container() *field.Path { return podspec.Position(p).Path() }
 
-// setDefaults sets what the policy requires or has a default for, and the pod doesn't say.
+// setDefaults sets what the policy requires or has a default for, if the pod doesn't say it.
 func (p *policy) setDefaults(d *draft) {
 	p.setPodIDs(d)
 	if rule := p.spec.SELinux; rule.Rule == policyv1beta1.SELinuxStrategyMustRunAs &&
@@ -56,7 +56,8 @@ func (p *policy) setContainerDefaults(d *draft, at place) {
 	}
 }
 
-// allowsEscalation returns true if the policy doesn't say it.
+// allowsEscalation reports whether the policy allows privilege escalation, which it does if it
+// doesn't say.
 func (p *policy) allowsEscalation() bool {
 	return p.spec.AllowPrivilegeEscalation == nil || *p.spec.AllowPrivilegeEscalation
 }
@@ -80,8 +81,8 @@ func (p *policy) check(pod *corev1.Pod) []error {
 	return found
 }
 
-// checkContainer is about what containers say of themselves, and what holds for them because the
-// pod says it.
+// checkContainer checks what a container says of itself, and what holds for it because the pod says
+// it.
 func (p *policy) checkContainer(pod *corev1.Pod, c *corev1.Container, at place, found *reasons) {
 	e := effectiveFor(pod, c)
 	p.checkContainerIDs(e, at, found)

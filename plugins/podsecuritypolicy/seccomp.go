@@ -11,7 +11,7 @@ import (
 	policyv1beta1 "gatehouse.dev/apis/policy/v1beta1"
 )
 
-// seccompProfiles are a policy's seccomp settings.
+// seccompProfiles holds a policy's seccomp settings.
 type seccompProfiles struct {
 	fallback string // the profile of pods that have none; "" for none
 	allowed  []string
@@ -40,8 +40,8 @@ func newSeccompProfiles(annotations map[string]string) seccompProfiles {
 	return s
 }
 
-// setDefault sets the pod's profile: that of the annotation that did it before there was a field,
-// or the policy's. Containers have it from the pod.
+// setDefault sets the pod's profile to the one in the pod's annotation, which was used before there
+// was a field, or to the policy's. Containers have it from the pod.
 func (s *seccompProfiles) setDefault(d *draft) {
 	if podContext(d.pod).SeccompProfile != nil {
 		return
@@ -66,12 +66,13 @@ func (s *seccompProfiles) setContainer(d *draft, at place) {
 	}
 }
 
-// checkPod wants the pod's profile to be allowed; none is, if the policy allows none.
+// checkPod finds fault with a pod's profile that isn't allowed. If the policy allows none, the pod
+// must have none.
 func (s *seccompProfiles) checkPod(pod *corev1.Pod, found *reasons) {
 	s.check(podContext(pod).SeccompProfile, podPath, found)
 }
 
-// checkContainer does the same for a container that has its own.
+// checkContainer does the same for a container that has its own profile.
 func (s *seccompProfiles) checkContainer(c *corev1.Container, at place, found *reasons) {
 	if c.SecurityContext != nil && c.SecurityContext.SeccompProfile != nil {
 		s.check(c.SecurityContext.SeccompProfile, at.path(), found)
@@ -90,7 +91,7 @@ func (s *seccompProfiles) check(of *corev1.SeccompProfile, context *field.Path, 
 	}
 }
 
-// seccompName is the profile as annotations write it, "" for none.
+// seccompName returns the profile as annotations write it, "" for none.
 func seccompName(of *corev1.SeccompProfile) string {
 	if of == nil {
 		return ""
@@ -108,7 +109,7 @@ func seccompName(of *corev1.SeccompProfile) string {
 	return string(of.Type) // not valid, and allowed by no policy
 }
 
-// seccompField is the field for what an annotation says, nil for what it can't say.
+// seccompField returns the field for the profile in an annotation, nil if no field can express it.
 func seccompField(profile string) *corev1.SeccompProfile {
 	switch profile {
 	case corev1.SeccompProfileNameUnconfined:

@@ -8,7 +8,7 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 )
 
-// checkSELinux wants the labels to be those required.
+// checkSELinux finds fault with labels that differ from the required ones.
 func checkSELinux(required, labels *corev1.SELinuxOptions, path *field.Path, found *reasons) {
 	if labels == nil {
 		found.add(field.Required(path, ""))
@@ -30,7 +30,7 @@ func checkSELinux(required, labels *corev1.SELinuxOptions, path *field.Path, fou
 	}
 }
 
-// sameLevel compares levels, such as s0:c6,c0, whose categories have no order.
+// sameLevel reports whether levels, such as s0:c6,c0, are the same. Their categories have no order.
 func sameLevel(a, b string) bool {
 	if a == b {
 		return true

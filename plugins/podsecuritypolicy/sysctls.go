@@ -10,8 +10,8 @@ import (
 	componenthelpers "k8s.io/component-helpers/node/util/sysctl"
 )
 
-// safeSysctls affect only the pod. They are those of the last Kubernetes with PodSecurityPolicies;
-// newer ones must be allowed.
+// safeSysctls holds the sysctls that affect only the pod, as of the last Kubernetes with
+// PodSecurityPolicies. A policy must allow newer ones.
 var safeSysctls = []string{
 	"kernel.shm_rmid_forced",
 	"net.ipv4.ip_local_port_range",
@@ -22,7 +22,7 @@ var safeSysctls = []string{
 
 var sysctlsPath = field.NewPath("pod", "spec", "securityContext", "sysctls")
 
-// checkSysctls wants no sysctl that is forbidden, and none that is neither safe nor allowed.
+// checkSysctls finds fault with sysctls that are forbidden, or that are neither safe nor allowed.
 func (p *policy) checkSysctls(pod *corev1.Pod, found *reasons) {
 	for i, sysctl := range podContext(pod).Sysctls {
 		name := componenthelpers.NormalizeName(sysctl.Name) // kernel/msgmax is kernel.msgmax
@@ -36,8 +36,8 @@ func (p *policy) checkSysctls(pod *corev1.Pod, found *reasons) {
 	}
 }
 
-// matchesAny reports whether a pattern equals the name, or ends in '*' and is otherwise a prefix of
-// it.
+// matchesAny reports whether one of the patterns matches the name. A pattern that ends in '*'
+// matches by its prefix, any other only the same name.
 func matchesAny(name string, patterns []string) bool {
 	return slices.ContainsFunc(patterns, func(pattern string) bool {
 		if prefix, ok := strings.CutSuffix(pattern, "*"); ok {

@@ -14,7 +14,7 @@ import (
 
 var volumesPath = field.NewPath("spec", "volumes")
 
-// checkVolumes is about the types of a pod's volumes, and about host paths and drivers.
+// checkVolumes checks the types of a pod's volumes, and host paths and drivers.
 func (p *policy) checkVolumes(pod *corev1.Pod, found *reasons) {
 	for i := range pod.Spec.Volumes {
 		volume, path := &pod.Spec.Volumes[i], volumesPath.Index(i)
@@ -47,8 +47,8 @@ func (p *policy) checkVolumes(pod *corev1.Pod, found *reasons) {
 }
 
 // allowsVolume reports whether the volume's type is allowed. If secrets are, so is the volume with
-// the token of the service account that every pod gets: policies allowed only secrets for it as
-// long as tokens were secrets.
+// the service account's token that every pod gets: while tokens were secrets, policies needed to
+// allow only secrets for it.
 func (p *policy) allowsVolume(of policyv1beta1.FSType, volume *corev1.Volume) bool {
 	return slices.Contains(p.spec.Volumes, of) || slices.Contains(p.spec.Volumes, policyv1beta1.All) ||
 		of == policyv1beta1.Projected && slices.Contains(p.spec.Volumes, policyv1beta1.Secret) &&
@@ -78,8 +78,8 @@ func isAccountToken(volume *corev1.ProjectedVolumeSource) bool {
 	return true
 }
 
-// checkHostPath wants the path to be allowed, and the mounts to be read-only where it is only
-// allowed so.
+// checkHostPath finds fault with a path that isn't allowed, and with writable mounts of a path that
+// is allowed only for reading.
 func (p *policy) checkHostPath(pod *corev1.Pod, volume *corev1.Volume, path *field.Path, found *reasons) {
 	allowed, onlyReading := p.allowsHostPath(volume.HostPath.Path)
 	if !allowed {
@@ -123,7 +123,7 @@ func isBelow(path, prefix string) bool {
 	return ok && (rest == "" || rest[0] == '/')
 }
 
-// volumeType is the type of a volume, "" for one of no known type.
+// volumeType returns the type of a volume, "" if it isn't known.
 func volumeType(source *corev1.VolumeSource) policyv1beta1.FSType {
 	for _, of := range []struct {
 		name policyv1beta1.FSType
