@@ -19,7 +19,7 @@ const (
 	applyAnnotate = "Annotate"
 	applyRequest  = "Request"
 
-	// maxTimeout is the most that a webhook may take, too.
+	// maxTimeout is the longest timeout, the same as for a webhook.
 	maxTimeout = 30 * time.Second
 )
 
@@ -36,7 +36,7 @@ type fileFormat struct {
 }
 
 type configuration struct {
-	// address is where Prometheus' HTTP API is, without its /api/v1.
+	// address is the base URL of Prometheus' HTTP API, without its /api/v1.
 	address           *url.URL
 	percentile        int64
 	sameNamespaceOnly bool
@@ -46,8 +46,7 @@ type configuration struct {
 	apply             string
 }
 
-// load reads the configuration, as YAML or JSON. The defaults are the values that upstream had
-// compiled in.
+// load reads the configuration, as YAML or JSON. Upstream had the defaults compiled in.
 func load(config io.Reader) (*configuration, error) {
 	written := fileFormat{Percentile: 90, Windows: []string{"168h", "720h"}, MinimumSamples: 30, Timeout: "5s",
 		Apply: applyAnnotate}
@@ -99,7 +98,8 @@ func load(config io.Reader) (*configuration, error) {
 	return c, nil
 }
 
-// parseAddress doesn't repeat an address, which may have a password in it.
+// parseAddress parses the address. Its errors don't repeat it, because it may have a password in
+// it.
 func parseAddress(path *field.Path, written string) (*url.URL, field.ErrorList) {
 	if written == "" {
 		return nil, field.ErrorList{field.Required(path,

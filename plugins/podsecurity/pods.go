@@ -123,7 +123,7 @@ func (p *podSecurity) evaluate(a admission.Attributes, wanted api.Policy, wrong 
 		v.evaluations = append(v.evaluations, evaluation{audit, wanted.Audit, true})
 	}
 	if v.refusal != nil {
-		return v // which says what a warning would
+		return v // the refusal says what a warning would
 	}
 	if result := check(wanted.Warn); !result.Allowed {
 		v.warnings = []string{wouldViolate(wanted.Warn, result)}
