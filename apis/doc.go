@@ -2,7 +2,7 @@
 // dropped, in the versions in which it last served them. Go types, JSON names, defaults and models
 // of the latter are written to be what manifests and clients of those days expect.
 //
-//   - decisions/v1alpha1: Decision, what became of a request and why
+//   - decisions/v1alpha1: Decision, the verdict on a request, and the reasons
 //   - admissionregistration/v1alpha1: InitializerConfiguration, served by Kubernetes until 1.13
 //   - policy/v1beta1: PodSecurityPolicy, served by Kubernetes until 1.24
 //   - settings/v1alpha1: PodPreset, served by Kubernetes until 1.19

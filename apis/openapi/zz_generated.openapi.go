@@ -53,12 +53,12 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref com
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Initializer is a client that works on new objects before others see them, and which objects it wants.",
+				Description: "Initializer names a client that works on new objects before others see them, and the objects that wait for it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is what objects that wait for the initializer have in their list. It is a domain name of three parts or more, as podimage.example.com.",
+							Description: "name is in the list of each object that waits for the initializer. It is a domain name of three parts or more, for example podimage.example.com.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -71,7 +71,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "rules say which objects wait for the initializer: those of a resource that one of the rules has.",
+							Description: "rules select the resources whose objects wait for the initializer. An object waits if one of the rules has its resource.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -132,7 +132,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigur
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "initializers are the initializers, in the order in which objects wait for them. Those of several configurations are put one after the other, in the order of the configurations' names.",
+							Description: "initializers are in the order in which objects wait for them. If there are several configurations, their initializers follow one another in the order of the configurations' names.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -217,7 +217,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiGroups are API groups, the core group being \"\". \"*\" is all, and then the only one in the list.",
+							Description: "apiGroups are API groups; the core group is \"\". \"*\" stands for all, and must be alone in the list.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -237,7 +237,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are API versions. \"*\" is all, and then the only one in the list.",
+							Description: "apiVersions are API versions. \"*\" stands for all, and must be alone in the list.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -257,7 +257,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "resources are resources, without subresources. \"*\" is all, and then the only one in the list.",
+							Description: "resources are resources, without subresources. \"*\" stands for all, and must be alone in the list.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -280,12 +280,12 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Call is what one thing that users configure did: a webhook, a policy, a quota, a LimitRange, or another backend that a plugin's configuration names.",
+				Description: "Call says what one part of a plugin did: a webhook, a policy, a quota, a LimitRange, or a backend that the plugin's configuration names.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is what it is: Webhook, Policy, Quota, LimitRange, Backend or Trial.",
+							Description: "kind is Webhook, Policy, Quota, LimitRange, Backend or Trial.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -293,7 +293,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is its name.",
+							Description: "name is the name of the webhook, policy, quota, LimitRange or backend.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -301,42 +301,42 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 					},
 					"configuration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "configuration is the object that a webhook is in.",
+							Description: "configuration is the name of the object that has the webhook.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"binding": {
 						SchemaProps: spec.SchemaProps{
-							Description: "binding is the one with which a policy was evaluated.",
+							Description: "binding is the binding with which the policy was evaluated.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"param": {
 						SchemaProps: spec.SchemaProps{
-							Description: "param is the one with which a policy was evaluated, as namespace/name or name.",
+							Description: "param is the param with which the policy was evaluated, as namespace/name or name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"expression": {
 						SchemaProps: spec.SchemaProps{
-							Description: "expression is the one of a policy that was violated, or could not be evaluated.",
+							Description: "expression is the policy's expression that was violated, or that could not be evaluated.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"backend": {
 						SchemaProps: spec.SchemaProps{
-							Description: "backend is where a webhook is: its URL, or that of its service.",
+							Description: "backend is the URL of the webhook, or of its service.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"verdict": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verdict is what it came to.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
+							Description: "verdict is Admitted, Refused, Failed or Skipped.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -345,28 +345,28 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 					},
 					"code": {
 						SchemaProps: spec.SchemaProps{
-							Description: "code is the HTTP status of a refusal or failure, where there is one.",
+							Description: "code is the HTTP status of a refusal or failure, if there is one.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"failedOpen": {
 						SchemaProps: spec.SchemaProps{
-							Description: "failedOpen says that it failed, and that its failurePolicy let the request pass.",
+							Description: "failedOpen is true if the call failed and its failurePolicy let the request pass.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"why": {
 						SchemaProps: spec.SchemaProps{
-							Description: "why is the reason in words; of a quota what is used, requested and the limit.",
+							Description: "why is the reason in words. For a quota it has the use, the request and the limit.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"duration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "duration is what it took, nothing where it was skipped.",
+							Description: "duration is the time that the call took; empty if it was skipped.",
 							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
 						},
 					},
@@ -377,7 +377,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "patch is what it changed in the object, as a JSON patch (RFC 6902). It applies to the object as it was before the call, in the version of the request. Defaults that the server set afterwards are in the step's patch only.",
+							Description: "patch is what the call changed in the object, as a JSON patch (RFC 6902). It applies to the object as it was before the call, in the version of the request. Defaults that the server set afterwards are in the step's patch only.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -391,7 +391,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 					},
 					"patchCut": {
 						SchemaProps: spec.SchemaProps{
-							Description: "patchCut says that the patch was too large to be kept whole.",
+							Description: "patchCut is true if the patch was too large to be kept whole.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -403,7 +403,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "warnings are what it has the client warned of.",
+							Description: "warnings are the warnings that the call sent to the client.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -429,7 +429,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Decision is what became of a request, and why. Its name is the request's audit ID, which the answer had in its header Audit-Id. A decision about an object without a namespace is in the namespace default, as events are.",
+				Description: "Decision records the verdict on a request, and the reasons. Its name is the request's audit ID, which the answer had in its header Audit-Id. A decision about an object without a namespace is in the namespace default, as events are.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -461,14 +461,14 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 					},
 					"request": {
 						SchemaProps: spec.SchemaProps{
-							Description: "request is what was asked for, and by whom.",
+							Description: "request says what was requested, and by which user.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(decisionsv1alpha1.Request{}.OpenAPIModelName()),
 						},
 					},
 					"verdict": {
 						SchemaProps: spec.SchemaProps{
-							Description: "verdict is what the request came to: Admitted; Refused, an answer of 4xx; Failed, one of 5xx or none.\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
+							Description: "verdict is Admitted, Refused (the answer was a 4xx) or Failed (the answer was a 5xx, or there was none).\n\nPossible enum values:\n - `\"Admitted\"`\n - `\"Failed\"`\n - `\"Refused\"`\n - `\"Skipped\"`",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -477,28 +477,28 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 					},
 					"code": {
 						SchemaProps: spec.SchemaProps{
-							Description: "code is the HTTP status of the answer, 0 where there was none.",
+							Description: "code is the HTTP status of the answer, or 0 if there was none.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
 					},
 					"reason": {
 						SchemaProps: spec.SchemaProps{
-							Description: "reason is that of the answer's status, where the request wasn't admitted.",
+							Description: "reason is the reason in the answer's status, if the request wasn't admitted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is that of the answer's status, where the request wasn't admitted.",
+							Description: "message is the message in the answer's status, if the request wasn't admitted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"by": {
 						SchemaProps: spec.SchemaProps{
-							Description: "by is the plugin that refused the request. It is empty where no plugin did.",
+							Description: "by is the plugin that refused the request. It is empty if no plugin did.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -525,7 +525,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 					},
 					"duration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "duration is the time from when the request was authorized to its answer.",
+							Description: "duration is the time from the request's authorization to its answer.",
 							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
 						},
 					},
@@ -536,7 +536,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "steps are what the plugins did, in order.",
+							Description: "steps say what each plugin did, in order.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -550,7 +550,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 					},
 					"omittedSteps": {
 						SchemaProps: spec.SchemaProps{
-							Description: "omittedSteps is how many more steps there were: those about other objects of the same request, as where a collection is deleted.",
+							Description: "omittedSteps is the number of steps that were left out. They were about other objects of the same request, for example when a collection was deleted.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -624,7 +624,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref common.ReferenceCallb
 				Properties: map[string]spec.Schema{
 					"kind": {
 						SchemaProps: spec.SchemaProps{
-							Description: "kind is its kind, as ReplicaSet.",
+							Description: "kind is the owner's kind, for example ReplicaSet.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -632,7 +632,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref common.ReferenceCallb
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is its name.",
+							Description: "name is the owner's name.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -662,7 +662,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 					},
 					"path": {
 						SchemaProps: spec.SchemaProps{
-							Description: "path is a JSON pointer (RFC 6901) to what is changed.",
+							Description: "path is a JSON pointer (RFC 6901) to the changed field.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -670,14 +670,14 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 					},
 					"from": {
 						SchemaProps: spec.SchemaProps{
-							Description: "from is empty: nothing is recorded as moved or copied.",
+							Description: "from is always empty: the server records no moves and copies.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"value": {
 						SchemaProps: spec.SchemaProps{
-							Description: "value is what is added, or what replaces what was there. Of a value that is secret it only says that it changed.",
+							Description: "value is the new value. If the value is secret, this only says that it changed.",
 							Ref:         ref(decisionsv1alpha1.Value{}.OpenAPIModelName()),
 						},
 					},
@@ -694,7 +694,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Request is what was asked for, and by whom.",
+				Description: "Request says what was requested, and by which user.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"operation": {
@@ -707,14 +707,14 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 					},
 					"group": {
 						SchemaProps: spec.SchemaProps{
-							Description: "group, version and resource are those of the request.",
+							Description: "group is the API group of the request; empty for the core group.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"version": {
 						SchemaProps: spec.SchemaProps{
-							Description: "version is that of the API that was asked.",
+							Description: "version is the API version of the request.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -722,7 +722,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 					},
 					"resource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "resource is the name of the resource, as pods.",
+							Description: "resource is the name of the resource, for example pods.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -730,61 +730,61 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 					},
 					"subresource": {
 						SchemaProps: spec.SchemaProps{
-							Description: "subresource is the name of the subresource, as exec; empty for the object itself.",
+							Description: "subresource is the name of the subresource, for example exec; empty for the object itself.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"namespace": {
 						SchemaProps: spec.SchemaProps{
-							Description: "namespace is that of the object.",
+							Description: "namespace is the object's namespace.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"name": {
 						SchemaProps: spec.SchemaProps{
-							Description: "name is that of the object. It is empty where the server had not yet made one.",
+							Description: "name is the object's name. It is empty if the server had not yet made one.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"generateName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "generateName is what the object's name was to be made from.",
+							Description: "generateName is the prefix from which the server was to make the object's name.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"owner": {
 						SchemaProps: spec.SchemaProps{
-							Description: "owner is the object that controls this one, as the ReplicaSet of a pod.",
+							Description: "owner is the object that controls this one, for example the ReplicaSet of a pod.",
 							Ref:         ref(decisionsv1alpha1.Owner{}.OpenAPIModelName()),
 						},
 					},
 					"dryRun": {
 						SchemaProps: spec.SchemaProps{
-							Description: "dryRun says that nothing was to be stored.",
+							Description: "dryRun is true if nothing was to be stored.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"user": {
 						SchemaProps: spec.SchemaProps{
-							Description: "user is who asked: for an impersonated request, the impersonated user.",
+							Description: "user made the request. For an impersonated request it is the impersonated user.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
 						},
 					},
 					"impersonatedBy": {
 						SchemaProps: spec.SchemaProps{
-							Description: "impersonatedBy is the user who made the request as another one.",
+							Description: "impersonatedBy is the user who impersonated the other.",
 							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
 						},
 					},
 					"userAgent": {
 						SchemaProps: spec.SchemaProps{
-							Description: "userAgent is the program that asked, in its own words.",
+							Description: "userAgent is the client's name for itself, from the header User-Agent.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -802,7 +802,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "Step is what one plugin did.",
+				Description: "Step says what one plugin did.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"plugin": {
@@ -823,7 +823,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 					},
 					"round": {
 						SchemaProps: spec.SchemaProps{
-							Description: "round is 1 where the plugin ran once more, since a webhook or a policy had changed the object.",
+							Description: "round is 1 if the plugin ran once more because a webhook or a policy had changed the object, and 0 otherwise.",
 							Default:     0,
 							Type:        []string{"integer"},
 							Format:      "int32",
@@ -840,14 +840,14 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 					},
 					"message": {
 						SchemaProps: spec.SchemaProps{
-							Description: "message is why, where it isn't Admitted.",
+							Description: "message is the reason, if the verdict isn't Admitted.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
 					},
 					"duration": {
 						SchemaProps: spec.SchemaProps{
-							Description: "duration is what the plugin took.",
+							Description: "duration is the time that the plugin took.",
 							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.Duration"),
 						},
 					},
@@ -872,7 +872,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 					},
 					"patchCut": {
 						SchemaProps: spec.SchemaProps{
-							Description: "patchCut says that the patch was too large to be kept whole.",
+							Description: "patchCut is true if the patch was too large to be kept whole.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -884,7 +884,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "calls are the steps within this one: each webhook, policy, quota or LimitRange.",
+							Description: "calls say what each webhook, policy, quota or LimitRange within the plugin did.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -898,7 +898,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 					},
 					"omittedCalls": {
 						SchemaProps: spec.SchemaProps{
-							Description: "omittedCalls is how many more calls there were, which admitted the request and changed nothing.",
+							Description: "omittedCalls is the number of calls that were left out. They admitted the request and changed nothing.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -916,12 +916,12 @@ func schema_gatehousedev_apis_decisions_v1alpha1_User(ref common.ReferenceCallba
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "User is who made a request.",
+				Description: "User is the user who made a request.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"username": {
 						SchemaProps: spec.SchemaProps{
-							Description: "username is the name by which the user is known to the authorizer.",
+							Description: "username is the name by which the authorizer knows the user.",
 							Default:     "",
 							Type:        []string{"string"},
 							Format:      "",
@@ -1014,7 +1014,7 @@ func schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref common.Referenc
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "AllowedHostPath is a path of nodes, and all below it.",
+				Description: "AllowedHostPath is a path on nodes, with everything below it.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"pathPrefix": {
@@ -1026,7 +1026,7 @@ func schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref common.Referenc
 					},
 					"readOnly": {
 						SchemaProps: spec.SchemaProps{
-							Description: "readOnly allows the path only where every mount of the volume is read-only.",
+							Description: "readOnly allows the path only if every mount of the volume is read-only.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1142,7 +1142,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicy(ref common.Refere
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodSecurityPolicy says what pods may ask for that concerns their security, and what they get that don't ask. It applies to pods that are created by those who may use it, by the verb use of RBAC.",
+				Description: "PodSecurityPolicy says which security settings pods may have, and sets defaults for pods that have none. It applies to a pod if the pod's creator or service account may use it, which is the verb use of RBAC.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1168,7 +1168,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicy(ref common.Refere
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec is the policy.",
+							Description: "spec says what the policy allows, and which defaults it sets.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(v1beta1.PodSecurityPolicySpec{}.OpenAPIModelName()),
 						},
@@ -1236,7 +1236,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodSecurityPolicySpec is the policy.",
+				Description: "PodSecurityPolicySpec says what the policy allows, and which defaults it sets.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"privileged": {
@@ -1293,7 +1293,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedCapabilities are what containers may add; '*' is any. They must not be in requiredDropCapabilities.",
+							Description: "allowedCapabilities are the capabilities that containers may add; '*' stands for any. They must not be in requiredDropCapabilities.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1313,7 +1313,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are the types of volumes that pods may have; '*' is any, and an empty list none.",
+							Description: "volumes are the types of volumes that pods may have. '*' stands for any type; an empty list allows none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1340,7 +1340,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "hostPorts are the ranges of ports that containers may have on their node; an empty list is none.",
+							Description: "hostPorts are the ranges of ports that containers may have on their node. An empty list allows none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1382,7 +1382,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 					},
 					"runAsGroup": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runAsGroup says which groups containers may run as. Without it, any.",
+							Description: "runAsGroup says which groups containers may run as. Without it they may run as any.",
 							Ref:         ref(v1beta1.RunAsGroupStrategyOptions{}.OpenAPIModelName()),
 						},
 					},
@@ -1402,14 +1402,14 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 					},
 					"readOnlyRootFilesystem": {
 						SchemaProps: spec.SchemaProps{
-							Description: "readOnlyRootFilesystem makes the root file system of every container read-only, and forbids containers that say otherwise.",
+							Description: "readOnlyRootFilesystem makes the root file system of every container read-only, and forbids containers that set readOnlyRootFilesystem to false.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
 					},
 					"defaultAllowPrivilegeEscalation": {
 						SchemaProps: spec.SchemaProps{
-							Description: "defaultAllowPrivilegeEscalation is what containers get that don't say whether a process may gain more privileges than its parent.",
+							Description: "defaultAllowPrivilegeEscalation is the default for containers that don't say whether a process may gain more privileges than its parent.",
 							Type:        []string{"boolean"},
 							Format:      "",
 						},
@@ -1428,7 +1428,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedHostPaths are the paths that volumes of type hostPath may have; an empty list is any. The type itself is allowed by volumes.",
+							Description: "allowedHostPaths are the paths that volumes of type hostPath may have. An empty list allows any path. The field volumes must allow the type itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1447,7 +1447,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedFlexVolumes are the drivers that volumes of type flexVolume may have; an empty list is any. The type itself is allowed by volumes.",
+							Description: "allowedFlexVolumes are the drivers that volumes of type flexVolume may have. An empty list allows any driver. The field volumes must allow the type itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1466,7 +1466,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedCSIDrivers are the drivers that inline volumes of type csi may have; an empty list is any. The type itself is allowed by volumes.",
+							Description: "allowedCSIDrivers are the drivers that inline volumes of type csi may have. An empty list allows any driver. The field volumes must allow the type itself.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1485,7 +1485,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. One that ends in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' any. Kubelets have a list of their own.",
+							Description: "allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. A name that ends in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' allows any. Kubelets have a list of their own.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1505,7 +1505,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "forbiddenSysctls are the sysctls that pods must not set, safe ones too. One that ends in '*' is a prefix.",
+							Description: "forbiddenSysctls are the sysctls that pods must not set, even if they are safe. A name that ends in '*' is a prefix.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1525,7 +1525,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedProcMountTypes are the types of /proc mounts that containers may have; an empty list is Default alone.",
+							Description: "allowedProcMountTypes are the types of /proc mounts that containers may have. An empty list allows only Default.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1540,7 +1540,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 					},
 					"runtimeClass": {
 						SchemaProps: spec.SchemaProps{
-							Description: "runtimeClass says which runtime classes pods may have. Without it, any.",
+							Description: "runtimeClass says which runtime classes pods may have. Without it they may have any.",
 							Ref:         ref(v1beta1.RuntimeClassStrategyOptions{}.OpenAPIModelName()),
 						},
 					},
@@ -1653,7 +1653,7 @@ func schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref com
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' is any, and then must be alone; with an empty list pods must have none.",
+							Description: "allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' stands for any, and must be alone in the list. An empty list allows none.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1668,7 +1668,7 @@ func schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref com
 					},
 					"defaultRuntimeClassName": {
 						SchemaProps: spec.SchemaProps{
-							Description: "defaultRuntimeClassName is the name that pods get that have none. It must be allowed.",
+							Description: "defaultRuntimeClassName is the default for pods that have no runtimeClassName. It must be allowed.",
 							Type:        []string{"string"},
 							Format:      "",
 						},
@@ -1755,7 +1755,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref common.ReferenceCa
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodPreset says what pods of its namespace are given when they are created: environment variables, volumes and their mounts.",
+				Description: "PodPreset adds environment variables, volumes and mounts to pods of its namespace when they are created.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"kind": {
@@ -1781,7 +1781,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref common.ReferenceCa
 					},
 					"spec": {
 						SchemaProps: spec.SchemaProps{
-							Description: "spec says which pods are given what.",
+							Description: "spec selects pods, and says what is added to them.",
 							Default:     map[string]interface{}{},
 							Ref:         ref(settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName()),
 						},
@@ -1849,7 +1849,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 	return common.OpenAPIDefinition{
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
-				Description: "PodPresetSpec says which pods are given what. At least one of env, envFrom, volumes and volumeMounts is needed.",
+				Description: "PodPresetSpec selects pods, and says what is added to them. At least one of env, envFrom, volumes and volumeMounts is needed.",
 				Type:        []string{"object"},
 				Properties: map[string]spec.Schema{
 					"selector": {
@@ -1866,7 +1866,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "env are environment variables for every container and init container of the pod.",
+							Description: "env are the environment variables that are added to every container and init container of the pod.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1885,7 +1885,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "envFrom are sources of environment variables for every container and init container of the pod.",
+							Description: "envFrom are the sources of environment variables that are added to every container and init container of the pod.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1904,7 +1904,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumes are volumes for the pod.",
+							Description: "volumes are added to the pod.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
@@ -1923,7 +1923,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							},
 						},
 						SchemaProps: spec.SchemaProps{
-							Description: "volumeMounts are mounts, of volumes of this preset, for every container and init container of the pod.",
+							Description: "volumeMounts are mounts of this preset's volumes. They are added to every container and init container of the pod.",
 							Type:        []string{"array"},
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{

@@ -12,8 +12,8 @@ type InitializerConfiguration struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// initializers are the initializers, in the order in which objects wait for them. Those of
-	// several configurations are put one after the other, in the order of the configurations'
+	// initializers are in the order in which objects wait for them. If there are several
+	// configurations, their initializers follow one another in the order of the configurations'
 	// names.
 	// +optional
 	// +patchMergeKey=name
@@ -23,14 +23,14 @@ type InitializerConfiguration struct {
 	Initializers []Initializer `json:"initializers,omitempty" patchStrategy:"merge" patchMergeKey:"name"`
 }
 
-// Initializer is a client that works on new objects before others see them, and which objects it
-// wants.
+// Initializer names a client that works on new objects before others see them, and the objects that
+// wait for it.
 type Initializer struct {
-	// name is what objects that wait for the initializer have in their list. It is a domain name of
-	// three parts or more, as podimage.example.com.
+	// name is in the list of each object that waits for the initializer. It is a domain name of
+	// three parts or more, for example podimage.example.com.
 	Name string `json:"name"`
-	// rules say which objects wait for the initializer: those of a resource that one of the rules
-	// has.
+	// rules select the resources whose objects wait for the initializer. An object waits if one of
+	// the rules has its resource.
 	// +optional
 	// +listType=atomic
 	Rules []Rule `json:"rules,omitempty"`
@@ -38,16 +38,17 @@ type Initializer struct {
 
 // Rule is a set of resources: every combination of its groups, versions and resources.
 type Rule struct {
-	// apiGroups are API groups, the core group being "". "*" is all, and then the only one in the
+	// apiGroups are API groups; the core group is "". "*" stands for all, and must be alone in the
 	// list.
 	// +optional
 	// +listType=atomic
 	APIGroups []string `json:"apiGroups,omitempty"`
-	// apiVersions are API versions. "*" is all, and then the only one in the list.
+	// apiVersions are API versions. "*" stands for all, and must be alone in the list.
 	// +optional
 	// +listType=atomic
 	APIVersions []string `json:"apiVersions,omitempty"`
-	// resources are resources, without subresources. "*" is all, and then the only one in the list.
+	// resources are resources, without subresources. "*" stands for all, and must be alone in the
+	// list.
 	// +optional
 	// +listType=atomic
 	Resources []string `json:"resources,omitempty"`

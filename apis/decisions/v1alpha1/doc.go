@@ -1,6 +1,6 @@
-// Package v1alpha1 is version v1alpha1 of the API group decisions.gatehouse.dev: the kind Decision,
-// which is what became of a request and why. It is what the server records, what its API serves,
-// what a line of the decision log is, and what the commands that explain print.
+// Package v1alpha1 is version v1alpha1 of the API group decisions.gatehouse.dev. Its kind is Decision:
+// the verdict on a request, and the reasons. The server records decisions, serves them by its API and
+// writes one to each line of the decision log. Commands such as why print them.
 //
 // The package is public: docs/compatibility.md promises its types as long as the API has the version.
 //

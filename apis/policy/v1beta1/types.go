@@ -5,7 +5,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 )
 
-// Annotations of a PodSecurityPolicy that restrict what had no field when the kind was made.
+// Annotations of a PodSecurityPolicy for restrictions that had no field when the kind was made.
 const (
 	// SeccompDefaultProfileAnnotation names the seccomp profile of pods that name none.
 	SeccompDefaultProfileAnnotation = "seccomp.security.alpha.kubernetes.io/defaultProfileName"
@@ -21,8 +21,9 @@ const (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PodSecurityPolicy says what pods may ask for that concerns their security, and what they get that
-// don't ask. It applies to pods that are created by those who may use it, by the verb use of RBAC.
+// PodSecurityPolicy says which security settings pods may have, and sets defaults for pods that have
+// none. It applies to a pod if the pod's creator or service account may use it, which is the verb
+// use of RBAC.
 type PodSecurityPolicy struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata. More info:
@@ -30,12 +31,12 @@ type PodSecurityPolicy struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec is the policy.
+	// spec says what the policy allows, and which defaults it sets.
 	// +optional
 	Spec PodSecurityPolicySpec `json:"spec,omitempty"`
 }
 
-// PodSecurityPolicySpec is the policy.
+// PodSecurityPolicySpec says what the policy allows, and which defaults it sets.
 type PodSecurityPolicySpec struct {
 	// privileged allows privileged containers.
 	// +optional
@@ -49,19 +50,20 @@ type PodSecurityPolicySpec struct {
 	// +optional
 	// +listType=atomic
 	RequiredDropCapabilities []corev1.Capability `json:"requiredDropCapabilities,omitempty"`
-	// allowedCapabilities are what containers may add; '*' is any. They must not be in
-	// requiredDropCapabilities.
+	// allowedCapabilities are the capabilities that containers may add; '*' stands for any. They
+	// must not be in requiredDropCapabilities.
 	// +optional
 	// +listType=atomic
 	AllowedCapabilities []corev1.Capability `json:"allowedCapabilities,omitempty"`
-	// volumes are the types of volumes that pods may have; '*' is any, and an empty list none.
+	// volumes are the types of volumes that pods may have. '*' stands for any type; an empty list
+	// allows none.
 	// +optional
 	// +listType=atomic
 	Volumes []FSType `json:"volumes,omitempty"`
 	// hostNetwork allows pods in the network of their node.
 	// +optional
 	HostNetwork bool `json:"hostNetwork,omitempty"`
-	// hostPorts are the ranges of ports that containers may have on their node; an empty list is
+	// hostPorts are the ranges of ports that containers may have on their node. An empty list allows
 	// none.
 	// +optional
 	// +listType=atomic
@@ -76,7 +78,7 @@ type PodSecurityPolicySpec struct {
 	SELinux SELinuxStrategyOptions `json:"seLinux"`
 	// runAsUser says which users containers may run as.
 	RunAsUser RunAsUserStrategyOptions `json:"runAsUser"`
-	// runAsGroup says which groups containers may run as. Without it, any.
+	// runAsGroup says which groups containers may run as. Without it they may run as any.
 	// +optional
 	RunAsGroup *RunAsGroupStrategyOptions `json:"runAsGroup,omitempty"`
 	// supplementalGroups says which supplemental groups pods may have.
@@ -84,61 +86,61 @@ type PodSecurityPolicySpec struct {
 	// fsGroup says which group the volumes of pods may belong to.
 	FSGroup FSGroupStrategyOptions `json:"fsGroup"`
 	// readOnlyRootFilesystem makes the root file system of every container read-only, and forbids
-	// containers that say otherwise.
+	// containers that set readOnlyRootFilesystem to false.
 	// +optional
 	ReadOnlyRootFilesystem bool `json:"readOnlyRootFilesystem,omitempty"`
-	// defaultAllowPrivilegeEscalation is what containers get that don't say whether a process may
-	// gain more privileges than its parent.
+	// defaultAllowPrivilegeEscalation is the default for containers that don't say whether a process
+	// may gain more privileges than its parent.
 	// +optional
 	DefaultAllowPrivilegeEscalation *bool `json:"defaultAllowPrivilegeEscalation,omitempty"`
 	// allowPrivilegeEscalation allows containers in which a process may gain more privileges than
 	// its parent. Defaults to true.
 	// +optional
 	AllowPrivilegeEscalation *bool `json:"allowPrivilegeEscalation,omitempty"`
-	// allowedHostPaths are the paths that volumes of type hostPath may have; an empty list is any.
-	// The type itself is allowed by volumes.
+	// allowedHostPaths are the paths that volumes of type hostPath may have. An empty list allows
+	// any path. The field volumes must allow the type itself.
 	// +optional
 	// +listType=atomic
 	AllowedHostPaths []AllowedHostPath `json:"allowedHostPaths,omitempty"`
-	// allowedFlexVolumes are the drivers that volumes of type flexVolume may have; an empty list is
-	// any. The type itself is allowed by volumes.
+	// allowedFlexVolumes are the drivers that volumes of type flexVolume may have. An empty list
+	// allows any driver. The field volumes must allow the type itself.
 	// +optional
 	// +listType=atomic
 	AllowedFlexVolumes []AllowedFlexVolume `json:"allowedFlexVolumes,omitempty"`
-	// allowedCSIDrivers are the drivers that inline volumes of type csi may have; an empty list is
-	// any. The type itself is allowed by volumes.
+	// allowedCSIDrivers are the drivers that inline volumes of type csi may have. An empty list
+	// allows any driver. The field volumes must allow the type itself.
 	// +optional
 	// +listType=atomic
 	AllowedCSIDrivers []AllowedCSIDriver `json:"allowedCSIDrivers,omitempty"`
-	// allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. One that ends
-	// in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' any. Kubelets have a list
-	// of their own.
+	// allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. A name that ends
+	// in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' allows any. Kubelets have a
+	// list of their own.
 	// +optional
 	// +listType=atomic
 	AllowedUnsafeSysctls []string `json:"allowedUnsafeSysctls,omitempty"`
-	// forbiddenSysctls are the sysctls that pods must not set, safe ones too. One that ends in '*'
-	// is a prefix.
+	// forbiddenSysctls are the sysctls that pods must not set, even if they are safe. A name that
+	// ends in '*' is a prefix.
 	// +optional
 	// +listType=atomic
 	ForbiddenSysctls []string `json:"forbiddenSysctls,omitempty"`
-	// allowedProcMountTypes are the types of /proc mounts that containers may have; an empty list
-	// is Default alone.
+	// allowedProcMountTypes are the types of /proc mounts that containers may have. An empty list
+	// allows only Default.
 	// +optional
 	// +listType=atomic
 	AllowedProcMountTypes []corev1.ProcMountType `json:"allowedProcMountTypes,omitempty"`
-	// runtimeClass says which runtime classes pods may have. Without it, any.
+	// runtimeClass says which runtime classes pods may have. Without it they may have any.
 	// +optional
 	RuntimeClass *RuntimeClassStrategyOptions `json:"runtimeClass,omitempty"`
 }
 
-// AllowedHostPath is a path of nodes, and all below it.
+// AllowedHostPath is a path on nodes, with everything below it.
 type AllowedHostPath struct {
 	// pathPrefix is the path. '/foo' allows '/foo', '/foo/' and '/foo/bar', but neither '/food' nor
 	// '/etc/foo'.
 	// +optional
 	PathPrefix string `json:"pathPrefix,omitempty"`
 
-	// readOnly allows the path only where every mount of the volume is read-only.
+	// readOnly allows the path only if every mount of the volume is read-only.
 	// +optional
 	ReadOnly bool `json:"readOnly,omitempty"`
 }
@@ -146,8 +148,8 @@ type AllowedHostPath struct {
 // AllowAllCapabilities is the capability in allowedCapabilities that stands for any.
 const AllowAllCapabilities corev1.Capability = "*"
 
-// FSType is a type of volumes: the name of its field in a volume, but that cephfs is written
-// cephFS.
+// FSType is a type of volumes. It has the name of its field in a volume, except that cephfs is
+// written cephFS.
 type FSType string
 
 // The types of volumes.
@@ -181,7 +183,7 @@ const (
 	ScaleIO               FSType = "scaleIO"
 	CSI                   FSType = "csi"
 	Ephemeral             FSType = "ephemeral"
-	// Image is younger than the kind: Kubernetes 1.24 had no such volumes.
+	// Image is newer than the kind: Kubernetes 1.24 had no such volumes.
 	Image FSType = "image"
 	// All stands for any type.
 	All FSType = "*"
@@ -220,7 +222,8 @@ type SELinuxStrategyOptions struct {
 type SELinuxStrategy string
 
 const (
-	// SELinuxStrategyMustRunAs requires the labels given, and gives them to pods that have none.
+	// SELinuxStrategyMustRunAs requires the labels of seLinuxOptions, and gives them to pods that
+	// have none.
 	SELinuxStrategyMustRunAs SELinuxStrategy = "MustRunAs"
 	// SELinuxStrategyRunAsAny allows any labels.
 	SELinuxStrategyRunAsAny SELinuxStrategy = "RunAsAny"
@@ -262,8 +265,8 @@ const (
 	// RunAsUserStrategyMustRunAs requires a user of the ranges, and gives the first to containers
 	// that have none.
 	RunAsUserStrategyMustRunAs RunAsUserStrategy = "MustRunAs"
-	// RunAsUserStrategyMustRunAsNonRoot requires a user other than root, known when the container
-	// starts if not before.
+	// RunAsUserStrategyMustRunAsNonRoot requires a user other than root. If the pod doesn't say
+	// which, the kubelet checks the image's user when it starts the container.
 	RunAsUserStrategyMustRunAsNonRoot RunAsUserStrategy = "MustRunAsNonRoot"
 	// RunAsUserStrategyRunAsAny allows any user.
 	RunAsUserStrategyRunAsAny RunAsUserStrategy = "RunAsAny"
@@ -334,11 +337,12 @@ const (
 
 // RuntimeClassStrategyOptions says which runtime classes pods may have.
 type RuntimeClassStrategyOptions struct {
-	// allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' is any,
-	// and then must be alone; with an empty list pods must have none.
+	// allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' stands for
+	// any, and must be alone in the list. An empty list allows none.
 	// +listType=atomic
 	AllowedRuntimeClassNames []string `json:"allowedRuntimeClassNames"`
-	// defaultRuntimeClassName is the name that pods get that have none. It must be allowed.
+	// defaultRuntimeClassName is the default for pods that have no runtimeClassName. It must be
+	// allowed.
 	// +optional
 	DefaultRuntimeClassName *string `json:"defaultRuntimeClassName,omitempty"`
 }

@@ -7,8 +7,8 @@ import (
 
 // +k8s:deepcopy-gen:interfaces=k8s.io/apimachinery/pkg/runtime.Object
 
-// PodPreset says what pods of its namespace are given when they are created: environment variables,
-// volumes and their mounts.
+// PodPreset adds environment variables, volumes and mounts to pods of its namespace when they are
+// created.
 type PodPreset struct {
 	metav1.TypeMeta `json:",inline"`
 	// Standard object's metadata. More info:
@@ -16,32 +16,32 @@ type PodPreset struct {
 	// +optional
 	metav1.ObjectMeta `json:"metadata,omitempty"`
 
-	// spec says which pods are given what.
+	// spec selects pods, and says what is added to them.
 	// +optional
 	Spec PodPresetSpec `json:"spec,omitempty"`
 }
 
-// PodPresetSpec says which pods are given what. At least one of env, envFrom, volumes and
-// volumeMounts is needed.
+// PodPresetSpec selects pods, and says what is added to them. At least one of env, envFrom, volumes
+// and volumeMounts is needed.
 type PodPresetSpec struct {
 	// selector selects pods by their labels. An empty one selects every pod of the namespace.
 	// +optional
 	Selector metav1.LabelSelector `json:"selector,omitempty"`
-	// env are environment variables for every container and init container of the pod.
+	// env are the environment variables that are added to every container and init container of the pod.
 	// +optional
 	// +listType=atomic
 	Env []corev1.EnvVar `json:"env,omitempty"`
-	// envFrom are sources of environment variables for every container and init container of the
-	// pod.
+	// envFrom are the sources of environment variables that are added to every container and init
+	// container of the pod.
 	// +optional
 	// +listType=atomic
 	EnvFrom []corev1.EnvFromSource `json:"envFrom,omitempty"`
-	// volumes are volumes for the pod.
+	// volumes are added to the pod.
 	// +optional
 	// +listType=atomic
 	Volumes []corev1.Volume `json:"volumes,omitempty"`
-	// volumeMounts are mounts, of volumes of this preset, for every container and init container of
-	// the pod.
+	// volumeMounts are mounts of this preset's volumes. They are added to every container and init
+	// container of the pod.
 	// +optional
 	// +listType=atomic
 	VolumeMounts []corev1.VolumeMount `json:"volumeMounts,omitempty"`
