@@ -17,7 +17,7 @@ import (
 
 const name = "AlwaysAdmit"
 
-// Descriptor is AlwaysAdmit, not yet built. It needs nothing of its host.
+// Descriptor describes AlwaysAdmit. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Admits every request",

@@ -21,7 +21,7 @@ import (
 
 const name = "AlwaysDeny"
 
-// Descriptor is AlwaysDeny, not yet built. It needs nothing of its host.
+// Descriptor describes AlwaysDeny. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses every request",

@@ -27,7 +27,7 @@ const name = "AlwaysPullImages"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is AlwaysPullImages, not yet built. It needs nothing of its host.
+// Descriptor describes AlwaysPullImages. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Makes nodes pull the images of every pod anew, with the pod's own credentials",

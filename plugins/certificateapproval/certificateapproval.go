@@ -25,7 +25,7 @@ import (
 
 const name = "CertificateApproval"
 
-// Descriptor is CertificateApproval, not yet built. It needs an authorizer.
+// Descriptor describes CertificateApproval. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may approve for the signer approve certificates",

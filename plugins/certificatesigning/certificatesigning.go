@@ -28,7 +28,7 @@ import (
 
 const name = "CertificateSigning"
 
-// Descriptor is CertificateSigning, not yet built. It needs an authorizer.
+// Descriptor describes CertificateSigning. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets only users who may sign for the signer issue certificates",

@@ -28,7 +28,7 @@ import (
 
 const name = "CertificateSubjectRestriction"
 
-// Descriptor is CertificateSubjectRestriction, not yet built. It needs nothing of its host.
+// Descriptor describes CertificateSubjectRestriction. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests for client certificates of the group system:masters",

@@ -31,7 +31,7 @@ import (
 
 const name = "ClusterTrustBundleAttest"
 
-// Descriptor is ClusterTrustBundleAttest, not yet built. It needs an authorizer.
+// Descriptor describes ClusterTrustBundleAttest. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may attest for the signer write its trust bundles",

@@ -33,7 +33,7 @@ const name = "DefaultIngressClass"
 
 var ingresses = networkingv1.Resource("ingresses")
 
-// Descriptor is DefaultIngressClass, not yet built. It needs informers.
+// Descriptor describes DefaultIngressClass. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives Ingresses that name no class the default IngressClass",

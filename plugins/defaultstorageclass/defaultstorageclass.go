@@ -42,8 +42,8 @@ const (
 
 var claims = corev1.Resource("persistentvolumeclaims")
 
-// Descriptor is DefaultStorageClass, not yet built. It needs informers; its configuration is of
-// kind DefaultStorageClassConfiguration.
+// Descriptor describes DefaultStorageClass. It needs informers; its configuration is of kind
+// DefaultStorageClassConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims that name no class the default StorageClass",

@@ -36,8 +36,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is DefaultTolerationSeconds, not yet built. It needs nothing of its host; its
-// configuration is of kind DefaultTolerationSecondsConfiguration.
+// Descriptor describes DefaultTolerationSeconds. It needs nothing of its host; its configuration is
+// of kind DefaultTolerationSecondsConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods stay on nodes that are not ready or unreachable for five minutes",

@@ -14,7 +14,7 @@ import (
 
 const name = "DenyEscalatingExec"
 
-// Descriptor is DenyEscalatingExec, not yet built. It needs a client.
+// Descriptor describes DenyEscalatingExec. It needs a client.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods that are privileged or in the host's PID or IPC namespace",

@@ -12,7 +12,7 @@ import (
 
 const name = "DenyExecOnPrivileged"
 
-// Descriptor is DenyExecOnPrivileged, not yet built. It needs a client.
+// Descriptor describes DenyExecOnPrivileged. It needs a client.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods with a privileged container",

@@ -26,7 +26,7 @@ const name = "DenyServiceExternalIPs"
 // In Kubernetes' words.
 var errDenied = errors.New("Use of external IPs is denied by admission control")
 
-// Descriptor is DenyServiceExternalIPs, not yet built. It needs nothing of its host.
+// Descriptor describes DenyServiceExternalIPs. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses new external IPs of Services",

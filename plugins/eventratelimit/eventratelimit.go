@@ -45,7 +45,7 @@ var (
 	newEvents  = eventsv1.Resource("events")
 )
 
-// Descriptor is EventRateLimit, not yet built. It needs a configuration, of kind Configuration in
+// Descriptor describes EventRateLimit. It needs a configuration, of kind Configuration in
 // eventratelimit.admission.k8s.io/v1alpha1.
 var Descriptor = plugin.Descriptor{
 	Name:       name,

@@ -30,7 +30,7 @@ const name = "ExtendedResourceToleration"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ExtendedResourceToleration, not yet built. It needs nothing of its host.
+// Descriptor describes ExtendedResourceToleration. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods that request an extended resource onto nodes tainted with its name",

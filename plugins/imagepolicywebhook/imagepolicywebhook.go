@@ -53,8 +53,8 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ImagePolicyWebhook, not yet built. It needs nothing but its configuration, which
-// must be there.
+// Descriptor describes ImagePolicyWebhook. It needs nothing but its configuration, which must be
+// there.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",

@@ -55,8 +55,7 @@ var (
 	errorPath   = annotations.Key(initializers.ErrorAnnotation)
 )
 
-// Descriptor is Initializers, not yet built. It needs a dynamic client, informers and an
-// authorizer.
+// Descriptor describes Initializers. It needs a dynamic client, informers and an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",

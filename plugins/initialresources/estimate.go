@@ -22,8 +22,8 @@ const (
 
 	// answerMemory is how long an answer is remembered. Windows are of days, so little is missed.
 	answerMemory = 10 * time.Minute
-	// answersRemembered is a bound on memory. Each takes some hundred bytes, as images that are no
-	// image's name are not among them.
+	// answersRemembered bounds the memory for answers. Each takes some hundred bytes: images whose
+	// names can't be parsed are not remembered.
 	answersRemembered = 10_000
 
 	// pause is how long Prometheus isn't asked after it couldn't be reached.
@@ -31,20 +31,20 @@ const (
 
 	// parallel bounds the queries that one pod causes at a time.
 	parallel = 4
-	// maxQuestions bounds the questions of one pod. Those of its other containers are for the next
-	// pod with such images.
+	// maxQuestions bounds the questions of one pod. The images beyond it can be asked about for a
+	// later pod.
 	maxQuestions = 64
 )
 
 // errCutShort means that the time of the pod or of the request was over before a query had taken
-// long. It says nothing about Prometheus.
+// long. So the error says nothing about Prometheus.
 var errCutShort = errors.New("no time left")
 
 // estimator asks Prometheus and remembers what it said.
 type estimator struct {
 	*configuration
 	prometheus *prometheus
-	// answers are of type estimate, by question.
+	// answers holds values of type estimate, by question.
 	answers *cache.LRUExpireCache
 	// pausedUntil is when Prometheus may be asked again, in nanoseconds since 1970.
 	pausedUntil atomic.Int64
@@ -56,7 +56,7 @@ type question struct {
 	resource         corev1.ResourceName
 }
 
-// An estimate is the answer.
+// An estimate is the answer to a question.
 type estimate struct {
 	// quantity is nil if there is none.
 	quantity *resource.Quantity
@@ -175,8 +175,8 @@ func (e *estimator) ask(ctx context.Context, q question, image image) (estimate,
 	return estimate{result: resultTooFew}, nil
 }
 
-// query returns a query that has a result only if there are enough samples. Texts of the pod are
-// quoted, by Go's rules, which PromQL has.
+// query returns a query that has a result only if there are enough samples. It quotes the pod's
+// texts by Go's rules, which PromQL shares.
 func (e *estimator) query(name corev1.ResourceName, image, namespaces string, window time.Duration) string {
 	selector := "{image=~" + strconv.Quote(image)
 	if namespaces != "" {
@@ -195,9 +195,9 @@ func (e *estimator) query(name corev1.ResourceName, image, namespaces string, wi
 		percentile, percentile, use, over, use, over, e.minimumSamples)
 }
 
-// quantity rounds up to what people write: thousandths of a CPU, mebibytes. It is at least one of
-// these, as a request for nothing would keep other defaults from being set; and nil where the value
-// is none that a container can have used.
+// quantity rounds up to a unit that people write: thousandths of a CPU, mebibytes. The result is at
+// least one unit, because a request for nothing would keep other defaults from being set. It is nil
+// if no container can have used that much.
 func quantity(name corev1.ResourceName, value float64) *resource.Quantity {
 	units := value / (1 << 20)
 	if name == corev1.ResourceCPU {

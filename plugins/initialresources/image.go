@@ -6,16 +6,16 @@ import (
 	"github.com/distribution/reference"
 )
 
-// An image is the image of a container, in the names that container runtimes use for it.
+// An image holds the names that container runtimes use for the image of a container.
 type image struct {
-	// same and any are the regular expressions that the label image of a container's metrics
-	// matches where the container is of this image, or of one that differs in tag and digest only.
-	// Docker's own images are also known by their short names.
+	// same and any are regular expressions for the label image of a container's metrics. same
+	// matches if the container has this image. any also matches if the image differs in its tag or
+	// digest only. Docker's own images are also known by their short names.
 	same, any string
 }
 
-// parseImage parses an image, and reports whether a runtime could run it. Otherwise there can't be
-// metrics.
+// parseImage parses an image, and reports whether a runtime could run it. If none could, there
+// can't be metrics.
 func parseImage(written string) (image, bool) {
 	named, err := reference.ParseDockerRef(written)
 	if err != nil {

@@ -39,7 +39,7 @@ import (
 const (
 	name = "InitialResources"
 
-	// annotation says on a pod which of its containers got which estimate.
+	// annotation is the pod's annotation that lists the containers and their estimates.
 	annotation = "kubernetes.io/initial-resources"
 	// annotationStart is the beginning of its value, as upstream had it.
 	annotationStart = "Initial Resources plugin set: "
@@ -47,7 +47,7 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is InitialResources, not yet built. It needs its configuration, of kind
+// Descriptor describes InitialResources. It needs its configuration, of kind
 // InitialResourcesConfiguration, and nothing else.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
@@ -71,15 +71,15 @@ var Descriptor = plugin.Descriptor{
 
 type initialResources struct {
 	estimator *estimator
-	// request says that estimates become requests.
+	// request is true if estimates become requests.
 	request bool
-	// calls says whether Prometheus is asked at all.
+	// calls says whether the plugin asks Prometheus at all.
 	calls plugin.WebhookCalls
 }
 
 var _ plugin.Mutator = &initialResources{}
 
-// Admit estimates what the containers of a new pod don't say. It refuses nothing.
+// Admit estimates the resources that the containers of a new pod don't state. It refuses nothing.
 func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -106,7 +106,7 @@ type unsetResource struct {
 	resource corev1.ResourceName
 }
 
-// estimated are the resources that are, in the order of the annotation.
+// estimated holds the resources that the plugin estimates, in the order of the annotation.
 var estimated = []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory}
 
 // unsetResources returns the unset resources of a pod in the order of its containers.
@@ -126,7 +126,7 @@ func unsetResources(spec *corev1.PodSpec) []unsetResource {
 	return all
 }
 
-// imagesOf are the images of the containers, in words.
+// imagesOf returns the images of the containers, in words.
 func imagesOf(lacking []unsetResource) string {
 	var images []string
 	for _, l := range lacking {
@@ -137,9 +137,9 @@ func imagesOf(lacking []unsetResource) string {
 	return "what images " + strings.Join(images, ", ") + " have used"
 }
 
-// set writes down the estimates, each of the lack at its index; nil is none. again tells that the
-// plugin runs on this pod once more: where the former estimates are requests by now, the annotation
-// keeps them.
+// set writes the estimates into the pod. Each belongs to the element of lacking with its index; nil
+// is none. again is true if the plugin runs on this pod once more. If the former estimates have
+// become requests by then, the annotation keeps them.
 func (p *initialResources) set(pod *corev1.Pod, lacking []unsetResource, estimates []*resource.Quantity, again bool) {
 	var set []string
 	for i := 0; i < len(lacking); {

@@ -23,6 +23,6 @@ var estimatesTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 	StabilityLevel: metrics.ALPHA,
 }, []string{"resource", "result"})
 
-// registerMetrics does it once a process: servers in one process share their metrics, as all of
-// Kubernetes' do.
+// registerMetrics registers the metrics once per process: servers in one process share their
+// metrics, as in all of Kubernetes.
 var registerMetrics = sync.OnceFunc(func() { legacyregistry.MustRegister(estimatesTotal) })

@@ -15,7 +15,7 @@ import (
 	utilnet "k8s.io/apimachinery/pkg/util/net"
 )
 
-// maxAnswer bounds what is read of an answer, in bytes: many times one that has a single number.
+// maxAnswer bounds what is read of an answer, in bytes: many times the size of a single number.
 const maxAnswer = 1 << 20
 
 // prometheus is a client of Prometheus' HTTP API,
@@ -33,13 +33,13 @@ func newPrometheus(address *url.URL) *prometheus {
 	}
 }
 
-// A queryError says what Prometheus has against a query. It would say so again; other errors are of
-// the moment.
+// A queryError says why Prometheus rejects a query. It would reject the same query again, whereas
+// other errors may pass.
 type queryError struct{ message string }
 
 func (e *queryError) Error() string { return e.message }
 
-// answer is the part that matters of what the API says to a query whose result is a vector.
+// answer holds the part that matters here of the API's answer to a query whose result is a vector.
 type answer struct {
 	Status string `json:"status"`
 	Error  string `json:"error"`
@@ -51,7 +51,8 @@ type answer struct {
 	} `json:"data"`
 }
 
-// query returns the value of a query whose result has one element, false if it has none.
+// query returns the value of a query whose result has one element. It returns false if the result
+// has none.
 func (p *prometheus) query(ctx context.Context, query string) (float64, bool, error) {
 	form := url.Values{"query": {query}}
 	request, err := http.NewRequestWithContext(ctx, http.MethodPost, p.url.String(), strings.NewReader(form.Encode()))

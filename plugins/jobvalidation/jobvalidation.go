@@ -32,7 +32,7 @@ import (
 
 const name = "JobValidation"
 
-// Descriptor is JobValidation, not yet built. It needs informers.
+// Descriptor describes JobValidation. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Keeps the parallelism of Jobs whose pods are scheduled together",

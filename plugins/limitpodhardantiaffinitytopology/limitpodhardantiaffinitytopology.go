@@ -26,7 +26,7 @@ const name = "LimitPodHardAntiAffinityTopology"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is LimitPodHardAntiAffinityTopology, not yet built. It needs nothing of its host.
+// Descriptor describes LimitPodHardAntiAffinityTopology. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods with a required anti-affinity that reaches beyond their node",

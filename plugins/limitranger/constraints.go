@@ -10,8 +10,8 @@ import (
 	resourcehelper "k8s.io/component-helpers/resource"
 )
 
-// usage is the usage that a container, a pod or a claim asks for. limits of a claim are nil and not
-// checked.
+// usage holds the resources that a container, a pod or a claim asks for. For a claim, limits is nil
+// and not checked.
 type usage struct {
 	requests, limits corev1.ResourceList
 }
@@ -64,7 +64,7 @@ func podUsage(pod *corev1.Pod, podLevel bool) *usage {
 	return sum
 }
 
-// claimViolations is the same for a claim, of which only requests count.
+// claimViolations does the same for a claim, of which only requests count.
 func claimViolations(claim *corev1.PersistentVolumeClaim) func(*corev1.LimitRange) []error {
 	requested := usage{requests: claim.Spec.Resources.Requests}
 	return func(limitRange *corev1.LimitRange) (violations []error) {
@@ -96,7 +96,7 @@ func checkEach(of corev1.LimitType, limited corev1.ResourceList, holds constrain
 			violations = append(violations, err)
 		}
 	}
-	// A map has no order. The messages have: they differ from the resource's name on.
+	// The order of a map is random. Messages are sorted: they first differ in the resource's name.
 	slices.SortFunc(violations, func(a, b error) int { return strings.Compare(a.Error(), b.Error()) })
 	return violations
 }
@@ -131,7 +131,7 @@ func (u usage) max(of corev1.LimitType, name corev1.ResourceName, enforced resou
 	return nil
 }
 
-// maxRequest is max for what has no limits.
+// maxRequest checks the maximum for objects that have no limits, such as claims.
 func (u usage) maxRequest(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
 	request, requested := u.requests[name]
 	switch {
@@ -154,8 +154,8 @@ func (u usage) ratio(of corev1.LimitType, name corev1.ResourceName, enforced res
 		return fmt.Errorf("%s max limit to request ratio per %s is %s, but no limit is specified or limit is 0", name,
 			of, enforced.String())
 	}
-	// limit/request > enforced, without dividing. The product is made in a copy: a quantity shares
-	// its digits.
+	// This is limit/request > enforced, without dividing. The product is made in a deep copy,
+	// because other copies of a quantity share its digits.
 	text := enforced.String()
 	allowed := enforced.DeepCopy()
 	product := allowed.AsDec()
@@ -166,7 +166,7 @@ func (u usage) ratio(of corev1.LimitType, name corev1.ResourceName, enforced res
 	return nil
 }
 
-// quotient is for a message, and to the last digit the one that upstream shows.
+// quotient returns limit/request for a message, equal to upstream's number to the last digit.
 func quotient(limit, request resource.Quantity) float64 {
 	if max(limit.Value(), request.Value()) <= resource.MaxMilliValue {
 		return float64(limit.MilliValue()) / float64(request.MilliValue())

@@ -12,21 +12,21 @@ import (
 )
 
 const (
-	// annotation says on a pod which of its containers' resources are defaults.
+	// annotation is the pod's annotation that lists the defaults of its containers.
 	annotation = "kubernetes.io/limit-ranger"
-	// annotationStart is the beginning of its value.
+	// annotationStart is the beginning of the annotation's value.
 	annotationStart = "LimitRanger plugin set: "
 )
 
-// defaultValue is a default of one resource for containers.
+// defaultValue holds a container's default for one resource.
 type defaultValue struct {
 	name     corev1.ResourceName
 	quantity resource.Quantity
 	by       int // the number of the LimitRange
 }
 
-// containerDefaults are the requests and limits that containers get, in the order of the resources'
-// names. Where LimitRanges disagree, the first has it.
+// containerDefaults returns the requests and limits that containers get, in the order of the
+// resources' names. If LimitRanges disagree, the first one counts.
 func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []defaultValue) {
 	for by, limitRange := range ranges {
 		for i := range limitRange.Spec.Limits {
@@ -38,7 +38,7 @@ func containerDefaults(ranges []*corev1.LimitRange) (requests, limits []defaultV
 	return requests, limits
 }
 
-// join adds what isn't there yet.
+// join adds the defaults of resources that have none yet.
 func join(defaults []defaultValue, list corev1.ResourceList, by int) []defaultValue {
 	if defaults == nil {
 		defaults = make([]defaultValue, 0, len(list))
@@ -54,9 +54,9 @@ func join(defaults []defaultValue, list corev1.ResourceList, by int) []defaultVa
 	return defaults
 }
 
-// setDefaults gives containers what they don't state themselves. The annotation says what that was,
-// and calls, where they aren't nil, which LimitRange each is from. again tells that the plugin runs
-// on this pod once more: the annotation then keeps what is in it.
+// setDefaults gives containers the resources that they don't state themselves, and lists them in
+// the annotation. If calls isn't nil, it gets the defaults by LimitRange. again is true if the
+// plugin runs on this pod once more: the annotation then keeps what is in it.
 func setDefaults(pod *corev1.Pod, ranges []*corev1.LimitRange, again bool, calls *plugin.Calls) {
 	requests, limits := containerDefaults(ranges)
 	if len(requests) == 0 && len(limits) == 0 {
@@ -95,7 +95,7 @@ type record struct {
 	reports    reports
 }
 
-// fill puts into a list of a container what it lacks of defaults.
+// fill adds the defaults that a container's list lacks.
 func (w *record) fill(list *corev1.ResourceList, defaults []defaultValue, what, kind, container string) {
 	before := len(w.annotation)
 	for i := range defaults {

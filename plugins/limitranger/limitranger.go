@@ -50,11 +50,11 @@ var (
 	limitRanges = corev1.Resource("limitranges")
 )
 
-// podLevelResources is Kubernetes' feature gate for what pods say for themselves. The server drops
-// it from new pods if the gate is off; pods from before may still have it.
+// podLevelResources is Kubernetes' feature gate for the resources of a whole pod. If the gate is
+// off, the server drops them from new pods; pods from before may still have them.
 const podLevelResources featuregate.Feature = "PodLevelResources"
 
-// Descriptor is LimitRanger, not yet built. It needs a client and informers.
+// Descriptor describes LimitRanger. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their " +
@@ -114,7 +114,7 @@ func (p *limitRanger) Admit(ctx context.Context, a admission.Attributes, _ admis
 	return nil
 }
 
-// Validate refuses a pod or claim that is outside of what any LimitRange allows.
+// Validate refuses a pod or claim that violates any LimitRange.
 func (p *limitRanger) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if a.GetResource().GroupResource() == limitRanges {
 		p.rememberCreation(a)
@@ -159,7 +159,7 @@ func (p *limitRanger) rememberCreation(a admission.Attributes) {
 	}
 }
 
-// find is the LimitRanges that apply to the request, in the order of their names.
+// find returns the LimitRanges that apply to the request, in the order of their names.
 func (p *limitRanger) find(ctx context.Context, a admission.Attributes) ([]*corev1.LimitRange, error) {
 	if !limited(a) {
 		return nil, nil
@@ -183,7 +183,7 @@ func (p *limitRanger) find(ctx context.Context, a admission.Attributes) ([]*core
 	return found, nil
 }
 
-// limited reports whether the request may state resources.
+// limited reports whether the request can state resources.
 func limited(a admission.Attributes) bool {
 	switch a.GetResource().GroupResource() {
 	case pods:

@@ -21,9 +21,10 @@ const (
 	// liveMemory is how long a namespace without LimitRanges is not listed live again, and how long
 	// a creation is remembered: longer than any cache lags.
 	liveMemory = 30 * time.Second
-	// namespacesRemembered is a bound on memory; upstream has the same.
+	// namespacesRemembered bounds the memory; upstream has the same bound.
 	namespacesRemembered = 10_000
-	// liveTimeout bounds a live list, which no single client can cancel as others may wait for it.
+	// liveTimeout bounds a live list. No single client can cancel the list, because others may wait
+	// for it.
 	liveTimeout = 10 * time.Second
 )
 
@@ -32,14 +33,14 @@ type ranges struct {
 	client kubernetes.Interface
 	cache  corev1listers.LimitRangeLister
 
-	// none holds the namespaces that a live list found without LimitRanges. Found LimitRanges are
-	// not held: the cache shows them in a moment, and is right if it later shows that one has gone.
+	// none holds the namespaces in which a live list found no LimitRanges. LimitRanges that were
+	// found are not held: the cache has them in a moment, and later knows of their deletion.
 	none  *cache.LRUExpireCache
 	lists singleflight.Group
 
 	// created holds, by namespace, the creations of LimitRanges, a []creation.
 	created *cache.LRUExpireCache
-	// noticing guards what is read from created to be written back.
+	// noticing guards the reading and writing back of created's values.
 	noticing sync.Mutex
 }
 
@@ -52,10 +53,11 @@ func newRanges(client kubernetes.Interface, lister corev1listers.LimitRangeListe
 	}
 }
 
-// list is the LimitRanges of a namespace in the order of their names. They belong to the cache.
+// list returns the LimitRanges of a namespace in the order of their names. They belong to the
+// cache.
 func (r *ranges) list(ctx context.Context, namespace string) ([]*corev1.LimitRange, error) {
 	if len(r.missing(namespace)) > 0 {
-		// Not by joining a list that may have begun before the creation.
+		// Don't join a list in progress: it may have begun before the creation.
 		return r.live(ctx, namespace)
 	}
 	found, err := r.cache.LimitRanges(namespace).List(labels.Everything())
@@ -100,15 +102,15 @@ func (r *ranges) live(ctx context.Context, namespace string) ([]*corev1.LimitRan
 	return inOrder(found), nil
 }
 
-// inOrder sorts by name, so that every server at every time takes the same default where several
-// LimitRanges have one.
+// inOrder sorts by name, so that every server always takes the same default if several LimitRanges
+// have one.
 func inOrder(found []*corev1.LimitRange) []*corev1.LimitRange {
 	slices.SortFunc(found, func(a, b *corev1.LimitRange) int { return strings.Compare(a.Name, b.Name) })
 	return found
 }
 
-// A creation is one of a LimitRange that passed here. It may still fail, and then the cache never
-// shows it.
+// A creation stands for a LimitRange whose creation passed this server. It may still fail, and then
+// the cache never shows it.
 type creation struct {
 	name  string
 	until time.Time // when it needs no longer be remembered

@@ -18,10 +18,10 @@ func callOf(limitRange *corev1.LimitRange, violations []error) plugin.Call {
 	return call
 }
 
-// reports say in words what each LimitRange sets. They are nil if no observer asks.
+// reports says in words what each LimitRange sets. It is nil if no observer asks.
 type reports []strings.Builder
 
-// set writes down what a container gets, as cpu request 100m for container web.
+// set writes down what a container gets, such as "cpu request 100m for container web".
 func (r reports) set(d *defaultValue, what, container string) {
 	if r == nil {
 		return
@@ -37,7 +37,7 @@ func (r reports) set(d *defaultValue, what, container string) {
 	}
 }
 
-// add tells of those LimitRanges that set anything.
+// add reports those LimitRanges that set anything.
 func (r reports) add(calls *plugin.Calls, ranges []*corev1.LimitRange) {
 	for i := range r {
 		if said := &r[i]; said.Len() > 0 {

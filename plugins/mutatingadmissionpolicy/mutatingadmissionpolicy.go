@@ -22,8 +22,8 @@ var (
 	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings")
 )
 
-// Descriptor is MutatingAdmissionPolicy, not yet built. It needs clients, informers, an authorizer,
-// a REST mapper and to know when the server is done.
+// Descriptor describes MutatingAdmissionPolicy. It needs clients, informers, an authorizer, a REST
+// mapper and to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionPolicy",
 	Summary:    "Has objects changed by the expressions of MutatingAdmissionPolicies",

@@ -16,8 +16,8 @@ import (
 	"gatehouse.dev/webhook"
 )
 
-// Descriptor is MutatingAdmissionWebhook, not yet built. It needs a client, informers, an
-// authorizer and to know when the server is done.
+// Descriptor describes MutatingAdmissionWebhook. It needs a client, informers, an authorizer and to
+// know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionWebhook",
 	Summary:    "Has objects changed by the webhooks of MutatingWebhookConfigurations",

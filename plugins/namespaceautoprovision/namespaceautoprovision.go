@@ -30,7 +30,7 @@ import (
 
 const name = "NamespaceAutoProvision"
 
-// Descriptor is NamespaceAutoProvision, not yet built. It needs a client and informers.
+// Descriptor describes NamespaceAutoProvision. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Creates the namespace of a request if it doesn't exist",

@@ -22,7 +22,7 @@ import (
 
 const name = "NamespaceExists"
 
-// Descriptor is NamespaceExists, not yet built. It needs a client and informers.
+// Descriptor describes NamespaceExists. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests in a namespace that doesn't exist",

@@ -68,7 +68,7 @@ var (
 	accessReviews = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 )
 
-// Descriptor is NamespaceLifecycle, not yet built. It needs a client and informers.
+// Descriptor describes NamespaceLifecycle. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +

@@ -35,7 +35,7 @@ import (
 
 const name = "NodeDeclaredFeatureValidator"
 
-// Descriptor is NodeDeclaredFeatureValidator, not yet built. It needs informers.
+// Descriptor describes NodeDeclaredFeatureValidator. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to change pods to what their node doesn't know yet",

@@ -46,7 +46,7 @@ func parseRequest(data []byte) (*x509.CertificateRequest, error) {
 	return x509.ParseCertificateRequest(block.Bytes)
 }
 
-// admitPodCertificateRequest lets a node request certificates for pods that run on it, given
+// admitPodCertificateRequest lets a node request certificates for pods that run on it, if
 // everything in the request is true.
 func (p *nodeRestriction) admitPodCertificateRequest(ctx context.Context, r request) error {
 	if !p.podCertificates {

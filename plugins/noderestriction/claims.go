@@ -7,7 +7,7 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// admitClaim lets a node report, in the status of a claim, what came of the resize of its volume.
+// admitClaim lets a node report the result of a volume's resize in the status of the claim.
 func (p *nodeRestriction) admitClaim(r request) error {
 	if r.GetSubresource() != "status" {
 		return r.forbid("may only update PVC status")
@@ -31,8 +31,8 @@ func (p *nodeRestriction) admitClaim(r request) error {
 	return nil
 }
 
-// withoutResize is a copy of a claim without what a node may change, and without what changes by
-// itself: the resource version, which a request may leave out, and the managed fields.
+// withoutResize returns a copy of a claim without what a node may change. It also leaves out what
+// changes by itself: the resource version, which a request may omit, and the managed fields.
 func (p *nodeRestriction) withoutResize(claim *corev1.PersistentVolumeClaim) *corev1.PersistentVolumeClaim {
 	rest := claim.DeepCopy()
 	rest.ResourceVersion, rest.ManagedFields = "", nil

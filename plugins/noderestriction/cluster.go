@@ -14,8 +14,7 @@ import (
 	"gatehouse.dev/plugin/ready"
 )
 
-// cluster is where requests are compared with what they name. The objects it gives are not to be
-// changed.
+// cluster looks up the objects that requests name. Callers must not change the objects.
 type cluster struct {
 	synced   ready.Gate
 	pods     corev1listers.PodLister
@@ -35,26 +34,27 @@ func newCluster(env *plugin.Env) *cluster {
 	}
 }
 
-// pod is a pod of the request's namespace.
+// pod returns a pod of the request's namespace.
 func (c *cluster) pod(ctx context.Context, r request, name string, fits func(*corev1.Pod) bool) (*corev1.Pod, error) {
 	return lookUp(ctx, c, r, name, c.pods.Pods(r.GetNamespace()).Get, c.client.CoreV1().Pods(r.GetNamespace()).Get,
 		fits)
 }
 
-// ownNode is the Node of the node that asks.
+// ownNode returns the Node of the node that makes the request.
 func (c *cluster) ownNode(ctx context.Context, r request, fits func(*corev1.Node) bool) (*corev1.Node, error) {
 	return lookUp(ctx, c, r, r.node, c.nodes.Get, c.client.CoreV1().Nodes().Get, fits)
 }
 
-// account is a service account of the request's namespace.
+// account returns a service account of the request's namespace.
 func (c *cluster) account(ctx context.Context, r request, name string,
 	fits func(*corev1.ServiceAccount) bool) (*corev1.ServiceAccount, error) {
 	return lookUp(ctx, c, r, name, c.accounts.ServiceAccounts(r.GetNamespace()).Get,
 		c.client.CoreV1().ServiceAccounts(r.GetNamespace()).Get, fits)
 }
 
-// lookUp is the object in the cache or, unless that fits the request, what a live read gives,
-// whether it fits or not. The error is the request's refusal: 404 where there is no such object.
+// lookUp returns the object in the cache if that fits the request. Otherwise it returns the result
+// of a live read, even if that doesn't fit. The error is the request's refusal, with status 404 if
+// there is no such object.
 func lookUp[T any](
 	ctx context.Context, c *cluster, r request, name string,
 	cached func(string) (*T, error), live func(context.Context, string, metav1.GetOptions) (*T, error),

@@ -66,14 +66,14 @@ const (
 
 // Kubernetes' feature gates that rules depend on.
 const (
-	// insecureRequests lets nodes request kubelet certificates for other nodes.
+	// insecureRequests allows nodes to request kubelet certificates for other nodes.
 	insecureRequests featuregate.Feature = "AllowInsecureKubeletCertificateSigningRequests"
-	// audienceRestriction holds tokens to the audiences that the pod's volumes name.
+	// audienceRestriction limits tokens to the audiences that the pod's volumes name.
 	audienceRestriction featuregate.Feature = "ServiceAccountNodeAudienceRestriction"
-	// podCertificates lets nodes request certificates for pods.
+	// podCertificates allows nodes to request certificates for pods.
 	podCertificates featuregate.Feature = "PodCertificateRequest"
-	// expansionRecovery lets nodes report what is allocated to a claim. It is locked by now, but
-	// not in the releases that a server may emulate.
+	// expansionRecovery allows nodes to report what is allocated to a claim. It is locked in this
+	// release, but not in older ones that a server may emulate.
 	expansionRecovery featuregate.Feature = "RecoverVolumeExpansionFailure"
 )
 
@@ -91,7 +91,7 @@ var (
 		Resource: "podcertificaterequests"}
 )
 
-// Descriptor is NodeRestriction, not yet built. It needs a client, informers, an authorizer, and
+// Descriptor describes NodeRestriction. It needs a client, informers, an authorizer, and
 // Kubernetes' feature gates.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
@@ -126,7 +126,7 @@ func build(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 	p := &nodeRestriction{
 		cluster: newCluster(env),
 	}
-	// Asking for a gate that a host doesn't have would panic.
+	// Reading a feature gate that the host doesn't have would panic.
 	known := env.Features.DeepCopy().GetAllVersioned()
 	for _, want := range []struct {
 		gate featuregate.Feature
@@ -157,18 +157,18 @@ type nodeRestriction struct {
 
 var _ plugin.Mutator = &nodeRestriction{}
 
-// request is a node's request.
+// request holds a node's request.
 type request struct {
 	admission.Attributes
 	node string
 }
 
-// forbid is the refusal of the request, for a reason in the manner of fmt.Errorf.
+// forbid returns the refusal of the request, with a reason formatted as by fmt.Errorf.
 func (r request) forbid(format string, args ...any) error {
 	return admission.NewForbidden(r.Attributes, fmt.Errorf(format, args...))
 }
 
-// Admit refuses what a node may not write.
+// Admit refuses writes that a node may not make.
 func (p *nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	node, isNode := identity(a.GetUserInfo())
 	if !isNode {
@@ -201,8 +201,8 @@ func (p *nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ a
 	return nil
 }
 
-// identity is the name of the node that a user is, empty where his name is no node's, and whether
-// he is in the group of nodes.
+// identity returns the name of the user's node, empty if the user name isn't a node's. isNode
+// reports whether the user is in the group of nodes.
 func identity(u user.Info) (node string, isNode bool) {
 	if u == nil || !slices.Contains(u.GetGroups(), user.NodesGroup) {
 		return "", false

@@ -54,12 +54,12 @@ func admitNodeUpdate(r request) error {
 	if !ok {
 		return r.forbid("unexpected type %T", r.GetOldObject())
 	}
-	// It may vanish: kubelets that don't know the field any more leave it out.
+	// configSource may vanish: kubelets that don't know the field any more leave it out.
 	if source := after.Spec.ConfigSource; source != nil &&
 		!apiequality.Semantic.DeepEqual(source, before.Spec.ConfigSource) {
 		return r.forbid("node %q is not allowed to update configSource to a new non-nil configSource", r.node)
 	}
-	// Taints keep pods away that aren't meant for the node.
+	// Taints keep pods off the node that aren't meant for it.
 	if !apiequality.Semantic.DeepEqual(after.Spec.Taints, before.Spec.Taints) {
 		return r.forbid("node %q is not allowed to modify taints", r.node)
 	}
@@ -72,9 +72,9 @@ func admitNodeUpdate(r request) error {
 	return nil
 }
 
-// forbiddenLabels are the labels that differ between the two, and that a node may not set, change
-// or remove, in order. It may those outside of Kubernetes' domains, and in these the ones that are
-// a kubelet's to set.
+// forbiddenLabels returns the labels that differ between the two and that a node may not set,
+// change or remove, in order. A node may change labels outside of Kubernetes' domains, and in these
+// domains the labels that are a kubelet's to set.
 func forbiddenLabels(a, b map[string]string) []string {
 	if maps.Equal(a, b) {
 		return nil
@@ -127,9 +127,9 @@ func admitCSINode(r request) error {
 	return nil
 }
 
-// admitSlice lets a node say which devices it has. Whose a slice is can't be changed, and the Node
-// authorizer knows who may update it; but not what a new one says, nor which ones a request deletes
-// that is for many.
+// admitSlice lets a node say which devices it has. No update can change which node owns a slice,
+// and the Node authorizer decides who may update it. The authorizer doesn't see the content of a
+// new slice, nor the slices that a request to delete many affects, so admitSlice checks these.
 func admitSlice(r request) error {
 	switch r.GetOperation() {
 	case admission.Create:
@@ -152,8 +152,8 @@ func admitSlice(r request) error {
 	return nil
 }
 
-// nodeOfSlice is the node whose devices a ResourceSlice has, empty where it is no single node's; ok
-// is false for other objects. An object is of the version that the request has.
+// nodeOfSlice returns the node whose devices a ResourceSlice has, empty if it doesn't belong to a
+// single node. ok is false for other objects. The object has the version of the request.
 func nodeOfSlice(object runtime.Object) (node string, ok bool) {
 	switch slice := object.(type) {
 	case *resourcev1.ResourceSlice:

@@ -57,8 +57,8 @@ func (p *nodeRestriction) admitMirrorPod(ctx context.Context, r request) error {
 	if err := p.checkOwner(ctx, r, pod); err != nil {
 		return err
 	}
-	// The Node authorizer lets a node read what its pods refer to, so a pod of its making must
-	// refer to nothing.
+	// The Node authorizer lets a node read what its pods refer to, so a pod that the node creates
+	// must refer to nothing.
 	referred, err := podrefs.First(&pod.Spec)
 	if err != nil {
 		return r.forbid("error checking mirror pod for API references: %w", err)
@@ -69,8 +69,8 @@ func (p *nodeRestriction) admitMirrorPod(ctx context.Context, r request) error {
 	return nil
 }
 
-// checkOwner refuses a mirror pod whose owner isn't the node: it is to go with the node, and to
-// hold back nothing.
+// checkOwner refuses a mirror pod whose owner isn't the node. The pod must be deleted with the
+// node, and must not block the deletion.
 func (p *nodeRestriction) checkOwner(ctx context.Context, r request, pod *corev1.Pod) error {
 	switch len(pod.OwnerReferences) {
 	case 0:
@@ -98,8 +98,8 @@ func (p *nodeRestriction) checkOwner(ctx context.Context, r request, pod *corev1
 	return nil
 }
 
-// admitPodStatus lets a node report on a pod bound to it. Labels would draw the traffic of other
-// pods' services, and claims grant access.
+// admitPodStatus lets a node report on a pod bound to it. It refuses changes of labels, which could
+// draw the traffic of other pods' services, and of resource claims, which grant access.
 func admitPodStatus(r request) error {
 	if r.GetOperation() != admission.Update {
 		return r.forbid("unexpected operation %q", r.GetOperation())

@@ -19,8 +19,8 @@ import (
 	"gatehouse.dev/plugin/ready"
 )
 
-// admitToken lets a node have the tokens that its pods need. The API server itself wants the
-// account to be the pod's.
+// admitToken lets a node have the tokens that its pods need. The API server itself checks that the
+// account is the pod's.
 func (p *nodeRestriction) admitToken(ctx context.Context, r request) error {
 	if r.GetOperation() != admission.Create || r.GetSubresource() != "token" {
 		return nil
@@ -54,7 +54,7 @@ func (p *nodeRestriction) admitToken(ctx context.Context, r request) error {
 	return p.audiences.admit(ctx, r, asked.Spec.Audiences, pod)
 }
 
-// audiences holds the tokens that nodes request to the audiences that pods name.
+// audiences limits the tokens that nodes request to the audiences that pods name.
 type audiences struct {
 	synced     ready.Gate
 	claims     corev1listers.PersistentVolumeClaimLister
@@ -76,9 +76,9 @@ func newAudiences(env *plugin.Env) *audiences {
 	}
 }
 
-// admit refuses a token for an audience that no volume of the pod needs, unless the node is allowed
-// to have tokens for it by the verb request-serviceaccounts-token-audience on the audience, as if
-// that were a resource. No audience is the API server's own.
+// admit refuses a token for an audience that no volume of the pod needs. It admits the token
+// nevertheless if the node has the verb request-serviceaccounts-token-audience on the audience, as
+// if that were a resource. A token without an audience is for the API server.
 func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
 	audience := ""
 	switch len(asked) {
@@ -113,8 +113,9 @@ func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *c
 		"audience", audience, r.GetUserInfo().GetName())
 }
 
-// inPod reports whether a volume of the pod needs tokens for an audience: a projected token, or one
-// whose CSI driver wants them. A failed look-up is an error only if no other volume needs them.
+// inPod reports whether a volume of the pod needs tokens for an audience: a projected token, or a
+// volume whose CSI driver requests them. A failed look-up is an error only if no other volume needs
+// them.
 func (u *audiences) inPod(ctx context.Context, pod *corev1.Pod, audience string) (bool, error) {
 	var errs []error
 	for i := range pod.Spec.Volumes {
@@ -153,8 +154,8 @@ func projects(v *corev1.Volume, audience string) bool {
 	return false
 }
 
-// driverOf is the CSI driver that mounts a volume of the pod, empty if none does. Volumes that
-// Kubernetes mounted itself before there were drivers have theirs, too.
+// driverOf returns the CSI driver that mounts a volume of the pod, empty if none does. Volumes that
+// Kubernetes itself mounted before there were CSI drivers have a driver, too.
 func (u *audiences) driverOf(ctx context.Context, pod *corev1.Pod, v *corev1.Volume) (string, error) {
 	switch {
 	case v.Ephemeral != nil && v.Ephemeral.VolumeClaimTemplate != nil:
@@ -195,7 +196,7 @@ func driverOfVolume(volume *corev1.PersistentVolume) string {
 	return volume.Spec.CSI.Driver
 }
 
-// driverWants reports whether a CSI driver has asked for tokens for an audience.
+// driverWants reports whether a CSI driver requests tokens for an audience.
 func (u *audiences) driverWants(name, audience string) (bool, error) {
 	driver, err := u.drivers.Get(name)
 	if err != nil {

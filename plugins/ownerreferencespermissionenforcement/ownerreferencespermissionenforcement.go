@@ -43,8 +43,8 @@ const name = "OwnerReferencesPermissionEnforcement"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is OwnerReferencesPermissionEnforcement, not yet built. It needs an authorizer and a
-// REST mapper.
+// Descriptor describes OwnerReferencesPermissionEnforcement. It needs an authorizer and a REST
+// mapper.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may delete the object and hold back its owner set owner references",

@@ -43,7 +43,7 @@ var (
 		"provisions the pvc must support resize")
 )
 
-// Descriptor is PersistentVolumeClaimResize, not yet built. It needs a client and informers.
+// Descriptor describes PersistentVolumeClaimResize. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",

@@ -27,7 +27,7 @@ const (
 	finalizer = schedulingv1alpha2.GroupName + "/podgroup-protection"
 )
 
-// Descriptor is PodGroupProtection, not yet built. It needs nothing of its host.
+// Descriptor describes PodGroupProtection. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",

@@ -32,7 +32,7 @@ import (
 
 const name = "PodGroupWorkloadExists"
 
-// Descriptor is PodGroupWorkloadExists, not yet built. It needs a client and informers.
+// Descriptor describes PodGroupWorkloadExists. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses PodGroups whose Workload, or its template, doesn't exist",

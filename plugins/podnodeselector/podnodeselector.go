@@ -37,8 +37,8 @@ var pods = corev1.Resource("pods")
 // annotation is the annotation with the node selector of a namespace.
 const annotation = "scheduler.alpha.kubernetes.io/node-selector"
 
-// Descriptor is PodNodeSelector, not yet built. It needs a client and informers; its configuration
-// has the one field podNodeSelectorPluginConfig.
+// Descriptor describes PodNodeSelector. It needs a client and informers; its configuration has the
+// one field podNodeSelectorPluginConfig.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",

@@ -58,7 +58,7 @@ const (
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is PodPreset, not yet built. It needs a client, a dynamic client and informers.
+// Descriptor describes PodPreset. It needs a client, a dynamic client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives new pods the environment, volumes and mounts of the PodPresets that select them",

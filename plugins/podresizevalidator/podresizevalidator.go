@@ -37,7 +37,7 @@ const (
 	unsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
 )
 
-// Descriptor is PodResizeValidator, not yet built. It needs informers.
+// Descriptor describes PodResizeValidator. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to resize pods to what their node can't give",

@@ -13,24 +13,25 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// apiVersions are the versions of PodSecurityConfiguration. They have the same fields and defaults.
+// apiVersions holds the versions of PodSecurityConfiguration. They have the same fields and
+// defaults.
 var apiVersions = []string{
 	"pod-security.admission.config.k8s.io/v1",
 	"pod-security.admission.config.k8s.io/v1beta1",
 	"pod-security.admission.config.k8s.io/v1alpha1",
 }
 
-// configuration is the content of a PodSecurityConfiguration.
+// configuration holds the content of a PodSecurityConfiguration.
 type configuration struct {
-	// defaults are for what namespaces don't say.
+	// defaults applies to everything that a namespace's labels don't say.
 	defaults api.Policy
 	exempted struct {
 		users, namespaces, runtimeClasses sets.Set[string]
 	}
 }
 
-// load reads the plugin's configuration. Without one all namespaces are privileged that don't say
-// otherwise, and nothing is exempt.
+// load reads the plugin's configuration. Without one, namespaces without labels are privileged and
+// nothing is exempt.
 func load(config io.Reader) (configuration, error) {
 	var written struct {
 		Defaults struct {

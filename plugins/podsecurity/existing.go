@@ -18,22 +18,23 @@ import (
 const (
 	// mostPods bounds the existing pods that are checked.
 	mostPods = 3000
-	// longest bounds the time of reading and checking them, with half of the request's remaining
-	// time.
+	// longest bounds the time for reading and checking them, and so does half of the request's
+	// remaining time.
 	longest = time.Second
 	// page is the number of pods that are read at a time.
 	page = 500
 )
 
-// warnOfExisting returns warnings about pods in the namespace that violate what is enforced from now on. The
-// check is bounded in number and in time, and they say so if not all pods were checked.
+// warnOfExisting returns warnings about pods in the namespace that violate what is enforced from
+// now on. The check is bounded in number and in time. The warnings say so if not all pods were
+// checked.
 //
-// Pods of the same controller are most likely alike, so one of each is checked first. Violations
-// are told by what is violated, with the first pod by name and how many there are: a namespace has
+// Pods of the same controller are most likely alike, so one of each is checked first. A warning is
+// about one violation. It has the name of the first pod and the number of pods: a namespace has
 // fewer mistakes than pods.
 //
-// The pods are read live, and only then: it is seldom that a namespace becomes stricter, and to
-// keep all of a cluster's pods in memory for that would cost every write of a pod.
+// Pods are read live, and only if a namespace becomes stricter. That is rare, and keeping all of a
+// cluster's pods in memory for it would slow down every write of a pod.
 func (p *podSecurity) warnOfExisting(ctx context.Context, namespace string, enforced api.LevelVersion) []string {
 	timeout := longest
 	if deadline, ok := ctx.Deadline(); ok {
@@ -55,14 +56,14 @@ func (p *podSecurity) warnOfExisting(ctx context.Context, namespace string, enfo
 	return s.warnings(namespace)
 }
 
-// survey is the result of checking the existing pods of a namespace.
+// survey holds the result of checking the existing pods of a namespace.
 type survey struct {
 	*podSecurity
 	against api.LevelVersion
-	// alike are pods of whose controllers another one is checked before.
+	// alike holds the pods that can wait, because another pod of their controller is checked first.
 	alike []*corev1.Pod
-	// found counts the pods that were read and are not exempt, unread the others, and checked those
-	// of found that were checked.
+	// found counts the pods that were read and are not exempt, checked those of them that were
+	// checked, and unread the pods that were not read.
 	found, unread, checked int
 	violations             map[string]*violation
 }
@@ -115,7 +116,7 @@ func (s *survey) read(ctx context.Context, namespace string) error {
 	}
 }
 
-// check checks a pod. It returns false if a limit is reached, and the pod was not.
+// check checks a pod. It returns false, and doesn't check the pod, if a limit is reached.
 func (s *survey) check(ctx context.Context, pod *corev1.Pod) bool {
 	if s.checked == mostPods || s.checked > 0 && ctx.Err() != nil {
 		return false
@@ -136,7 +137,7 @@ func (s *survey) check(ctx context.Context, pod *corev1.Pod) bool {
 	return true
 }
 
-// warnings are in the order in which upstream has them.
+// warnings returns the warnings in upstream's order.
 func (s *survey) warnings(namespace string) []string {
 	var general, each []string
 	if all := s.found + s.unread; s.checked < all {

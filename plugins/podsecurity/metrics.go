@@ -40,20 +40,20 @@ const (
 	templates subject = "controller"
 )
 
-// exemptionLabels are the labels of an exemption.
+// exemptionLabels holds the labels of an exemption.
 type exemptionLabels struct {
 	operation, resource, subresource string
 }
 
-// Counters of what most requests count: looking one up by its labels takes longer than to decide
-// such a request. They are there, at 0, from the start, as upstream's are.
+// These counters are looked up once, because most requests count in them and a look-up by labels
+// takes longer than such a request's decision. As upstream's, they are there from the start, at 0.
 var (
 	privilegedPods    = map[admission.Operation]metrics.CounterMetric{}
 	exemptionCounters = map[exemptionLabels]metrics.CounterMetric{}
 )
 
-// registerMetrics does it once a process: servers in one process share their metrics, as all of
-// Kubernetes' do.
+// registerMetrics registers the metrics once per process: servers in one process share their
+// metrics, as in all of Kubernetes.
 var registerMetrics = sync.OnceFunc(func() {
 	legacyregistry.MustRegister(evaluationsTotal, exemptionsTotal, errorsTotal)
 	for _, operation := range []admission.Operation{admission.Create, admission.Update} {
@@ -66,8 +66,8 @@ var registerMetrics = sync.OnceFunc(func() {
 	}
 })
 
-// count tells the metrics of a verdict. newest is the newest version that they tell from others:
-// namespaces can name as many as they like.
+// count counts a verdict in the metrics. newest is the newest version that has its own label:
+// namespaces can name any number of versions.
 func (v *verdict) count(a admission.Attributes, of subject, newest api.Version) {
 	if v == allPrivileged && a.GetSubresource() == "" {
 		privilegedPods[a.GetOperation()].Inc()
@@ -95,7 +95,7 @@ func (v *verdict) count(a admission.Attributes, of subject, newest api.Version) 
 	}
 }
 
-// operationLabel is of one of the two operations that the plugin handles.
+// operationLabel returns the label of one of the two operations that the plugin handles.
 func operationLabel(operation admission.Operation) string {
 	if operation == admission.Update {
 		return "update"

@@ -13,7 +13,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 )
 
-// namespace decides a request for namespaces.
+// namespace decides a request for a namespace object.
 func (p *podSecurity) namespace(ctx context.Context, a admission.Attributes) *verdict {
 	namespace, ok := a.GetObject().(*corev1.Namespace)
 	if !ok {
@@ -53,8 +53,8 @@ func invalid(a admission.Attributes, wrong field.ErrorList) *verdict {
 
 func sameError(a, b *field.Error) bool { return *a == *b }
 
-// stricter reports whether pods that conform to before may violate now. Levels of two versions
-// can't be compared.
+// stricter reports whether pods that conform to before may violate now. Levels of different
+// versions can't be compared, so any change of the version counts as stricter.
 func stricter(now, before api.LevelVersion) bool {
 	switch {
 	case now == before, now.Level == api.LevelPrivileged:
@@ -66,7 +66,7 @@ func stricter(now, before api.LevelVersion) bool {
 	}
 }
 
-// ignored warns if an exempt namespace has labels, which have no effect.
+// ignored warns if an exempt namespace has labels, because they have no effect.
 func (p *podSecurity) ignored(namespace *corev1.Namespace, wanted api.Policy) *verdict {
 	if wanted.FullyPrivileged() || wanted.Equivalent(&p.defaults) {
 		return unremarkable

@@ -15,8 +15,8 @@ import (
 	"gatehouse.dev/internal/unanswered"
 )
 
-// allPrivileged is the verdict on pods in a namespace that asks for nothing. Whatever version it
-// says, the privileged level of all is the same.
+// allPrivileged is the verdict on pods in a namespace that is privileged in all modes. The
+// privileged level is the same in all versions.
 var allPrivileged = privilegedVerdict()
 
 func privilegedVerdict() *verdict {
@@ -99,7 +99,7 @@ func (p *podSecurity) evaluate(a admission.Attributes, wanted api.Policy, wrong 
 		v.failed = unreadable
 		v.audit[errorKey] = fmt.Sprintf("Failed to parse policy: %v", wrong)
 	}
-	// The modes have the same level and version more often than not.
+	// The three modes mostly have the same level and version.
 	results := make(map[api.LevelVersion]policy.AggregateCheckResult, 3)
 	check := func(against api.LevelVersion) policy.AggregateCheckResult {
 		result, ok := results[against]

@@ -60,8 +60,8 @@ var (
 	namespaceResource = corev1.Resource("namespaces")
 )
 
-// Descriptor is PodSecurity, not yet built. It needs a client, informers and the server's version;
-// its configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
+// Descriptor describes PodSecurity. It needs a client, informers and the server's version; its
+// configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
@@ -111,7 +111,8 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// workloads returns the workloads of a group. Those that it doesn't have aren't served.
+// workloads returns the resources of a group that have a template of pods. A group that lacks one
+// of them doesn't serve it.
 func workloads(group string) []plugin.Resource {
 	var all []plugin.Resource
 	for _, name := range []string{"deployments", "replicasets", "statefulsets", "daemonsets"} {
@@ -120,7 +121,7 @@ func workloads(group string) []plugin.Resource {
 	return all
 }
 
-// emulated is the release whose checks are the latest ones, nil if it is the server's own.
+// emulated returns the release whose checks are the latest ones, nil if that is the server's own.
 func emulated(server compatibility.EffectiveVersion) *api.Version {
 	version := minor(server.EmulationVersion())
 	if version == minor(server.BinaryVersion()) {
@@ -129,7 +130,7 @@ func emulated(server compatibility.EffectiveVersion) *api.Version {
 	return &version
 }
 
-// minor is a release without what doesn't matter here.
+// minor returns a release's major and minor version.
 func minor(v interface {
 	Major() uint
 	Minor() uint
@@ -142,13 +143,13 @@ type podSecurity struct {
 	namespaces *namespaces.Namespaces
 	pods       corev1client.PodsGetter
 	checks     policy.Evaluator
-	// newest is the server's own release. The metrics don't tell those after it apart.
+	// newest is the server's own release. The metrics have one label for all later ones.
 	newest api.Version
 }
 
 var _ plugin.Validator = &podSecurity{}
 
-// Validate decides a request and tells what came of it.
+// Validate decides a request and reports the verdict.
 func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var v *verdict
 	switch a.GetResource().GroupResource() {
@@ -164,23 +165,22 @@ func (p *podSecurity) Validate(ctx context.Context, a admission.Attributes, _ ad
 	for _, text := range v.warnings {
 		warning.AddWarning(ctx, "", text)
 	}
-	// Not by a.AddAnnotation, which checks each time that the key is one, for longer than to decide
-	// most requests takes.
+	// a.AddAnnotation would check the key each time, for longer than most decisions take.
 	apiaudit.AddAuditAnnotationsMap(ctx, v.audit)
 	return v.refusal
 }
 
-// A verdict is all that the plugin has to say of a request. Those that are the same for many
-// requests are shared, and not to be changed.
+// A verdict holds all that the plugin has to say of a request. Verdicts that are the same for many
+// requests are shared, and must not be changed.
 type verdict struct {
 	// refusal is nil if the request is admitted.
 	refusal  error
 	warnings []string
-	// audit are annotations of the audit event.
+	// audit has annotations of the audit event.
 	audit map[string]string
 
-	// The metrics' counts: decisive evaluations of the pod, whether it was exempt from them, and
-	// whether an error kept them from being made.
+	// The metrics count decisive evaluations of the pod, whether it was exempt from them, and
+	// whether an error prevented them.
 	evaluations []evaluation
 	exempt      bool
 	failed      failure
@@ -205,7 +205,7 @@ type failure uint8
 const (
 	// none: all was evaluated as the namespace says.
 	none failure = iota
-	// unreadable: of labels that can't be read the strictest was enforced.
+	// unreadable means that labels couldn't be parsed, and the strictest level was enforced.
 	unreadable
 	// fatal: there was nothing to evaluate, or nothing to evaluate it against.
 	fatal
@@ -232,8 +232,8 @@ func exemptVerdict(by string) *verdict {
 	return &verdict{exempt: true, audit: map[string]string{exemptKey: by}}
 }
 
-// unexpected is the verdict on a request that can't be decided. The error is for the audit log: of
-// what fails inside the server users aren't told more than that.
+// unexpected returns the verdict on a request that can't be decided. Only the audit log has the
+// error: users aren't told about failures inside the server.
 func unexpected(refusal error, err error) *verdict {
 	text := refusal.Error()
 	if err != nil {
@@ -242,7 +242,7 @@ func unexpected(refusal error, err error) *verdict {
 	return &verdict{refusal: refusal, failed: fatal, audit: map[string]string{errorKey: text}}
 }
 
-// exempt is the verdict on requests of exempt users and in exempt namespaces, nil for others.
+// exempt returns the verdict on requests of exempt users and in exempt namespaces, nil for others.
 func (p *podSecurity) exempt(a admission.Attributes) *verdict {
 	if hasName(p.exempted.namespaces, a.GetNamespace()) {
 		return exemptNamespace

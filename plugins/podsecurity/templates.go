@@ -16,8 +16,8 @@ import (
 	"k8s.io/pod-security-admission/api"
 )
 
-// template decides a request for something that has a template of pods. It refuses nothing,
-// whatever goes wrong.
+// template decides a request for an object with a template of pods. It never refuses the request,
+// even if it fails.
 func (p *podSecurity) template(ctx context.Context, a admission.Attributes) *verdict {
 	if v := p.exempt(a); v != nil {
 		return v

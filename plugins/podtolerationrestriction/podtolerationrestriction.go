@@ -54,9 +54,9 @@ var (
 	}
 )
 
-// Descriptor is PodTolerationRestriction, not yet built. It needs a client and informers; its
-// configuration is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or
-// of kind PodTolerationRestrictionConfiguration.
+// Descriptor describes PodTolerationRestriction. It needs a client and informers; its configuration
+// is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or of kind
+// PodTolerationRestrictionConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",

@@ -36,7 +36,7 @@ const (
 // copied are the labels that a pod gets of its node's.
 var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
-// Descriptor is PodTopologyLabels, not yet built. It needs informers.
+// Descriptor describes PodTopologyLabels. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the labels of zone and region of their node",

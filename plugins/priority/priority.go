@@ -55,7 +55,7 @@ var (
 // groupPriorities is Kubernetes' feature gate for the priority of PodGroups.
 const groupPriorities featuregate.Feature = "WorkloadAwarePreemption"
 
-// Descriptor is Priority, not yet built. It needs a client and informers.
+// Descriptor describes Priority. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",

@@ -29,7 +29,7 @@ const name = "ResourceDefaults"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ResourceDefaults, not yet built. It needs nothing; its configuration is of kind
+// Descriptor describes ResourceDefaults. It needs nothing; its configuration is of kind
 // ResourceDefaultsConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,

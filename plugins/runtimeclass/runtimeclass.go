@@ -46,7 +46,7 @@ var (
 	errNobody = errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 )
 
-// Descriptor is RuntimeClass, not yet built. It needs a client and informers.
+// Descriptor describes RuntimeClass. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the overhead and the scheduling of their RuntimeClass",

@@ -29,7 +29,7 @@ const name = "SecurityContextDeny"
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is SecurityContextDeny, not yet built. It needs nothing of its host.
+// Descriptor describes SecurityContextDeny. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods that choose their own user, groups or SELinux label",

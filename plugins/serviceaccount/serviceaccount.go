@@ -63,7 +63,7 @@ var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitte
 
 var pods = corev1.Resource("pods")
 
-// Descriptor is ServiceAccount, not yet built. It needs a client and informers.
+// Descriptor describes ServiceAccount. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods a service account, its token and its pull secrets",

@@ -42,8 +42,7 @@ var finalizers = map[schema.GroupResource]string{
 	classes: "kubernetes.io/vac-protection",
 }
 
-// Descriptor is StorageObjectInUseProtection, not yet built. It needs nothing and takes no
-// configuration.
+// Descriptor describes StorageObjectInUseProtection. It needs nothing and takes no configuration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims and volumes a finalizer that keeps them as long as they are in use",

@@ -27,7 +27,7 @@ var (
 	notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 )
 
-// Descriptor is TaintNodesByCondition, not yet built. It needs nothing of its host.
+// Descriptor describes TaintNodesByCondition. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Taints new nodes as not ready, so that nothing is scheduled there before they are",

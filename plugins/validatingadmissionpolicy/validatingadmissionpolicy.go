@@ -21,8 +21,8 @@ var (
 	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings")
 )
 
-// Descriptor is ValidatingAdmissionPolicy, not yet built. It needs clients, informers, an
-// authorizer, a REST mapper and to know when the server is done.
+// Descriptor describes ValidatingAdmissionPolicy. It needs clients, informers, an authorizer, a
+// REST mapper and to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionPolicy",
 	Summary:    "Has requests judged by the expressions of ValidatingAdmissionPolicies",

@@ -17,8 +17,8 @@ import (
 	"gatehouse.dev/webhook"
 )
 
-// Descriptor is ValidatingAdmissionWebhook, not yet built. It needs a client, informers, an
-// authorizer and to know when the server is done.
+// Descriptor describes ValidatingAdmissionWebhook. It needs a client, informers, an authorizer and
+// to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionWebhook",
 	Summary:    "Has requests judged by the webhooks of ValidatingWebhookConfigurations",
