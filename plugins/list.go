@@ -58,13 +58,13 @@ import (
 	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
 
-// List is every compiled-in plugin. Its order is the order in which they run, in each of the two
-// phases, whatever the order they were enabled in; only --admission-control, deprecated, has an
-// order of its own.
+// List holds all compiled-in plugins. They run in its order, in each of the two phases, whatever
+// the order in which they were enabled. Only the deprecated --admission-control has an order of its
+// own.
 //
-// Why a plugin stands where it does: what can refuse a request at little cost comes before what
-// works for it, what makes a thing comes before what needs it, and what counts
-// comes last, when all is decided.
+// The order follows three rules. A plugin that can refuse a request at little cost runs before one
+// that works for it. A plugin that makes something runs before one that needs it. The plugin that
+// counts runs last, when everything is decided.
 var List = []plugin.Descriptor{
 	alwaysadmit.Descriptor,
 	// before NamespaceLifecycle, which refuses requests if there is no namespace
@@ -73,7 +73,7 @@ var List = []plugin.Descriptor{
 	namespaceexists.Descriptor,
 	securitycontextdeny.Descriptor,
 	limitpodhardantiaffinitytopology.Descriptor,
-	podpreset.Descriptor, // before what looks at the containers' environment and mounts
+	podpreset.Descriptor, // before the plugins that read the containers' environment and mounts
 	// before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
 	initialresources.Descriptor,
 	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
@@ -84,9 +84,9 @@ var List = []plugin.Descriptor{
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,
 	imagepolicywebhook.Descriptor,
-	// before PodSecurityPolicy, so that it audits what that refuses
+	// before PodSecurityPolicy, so that it also audits pods which that plugin refuses
 	podsecurity.Descriptor,
-	// after ServiceAccount and what else adds volumes, which its policies must allow
+	// after ServiceAccount and the other plugins that add volumes, which its policies must allow
 	podsecuritypolicy.Descriptor,
 	podnodeselector.Descriptor,
 	priority.Descriptor,
@@ -114,16 +114,16 @@ var List = []plugin.Descriptor{
 	nodedeclaredfeaturevalidator.Descriptor,
 	jobvalidation.Descriptor,
 	podresizevalidator.Descriptor,
-	// when the compiled-in plugins have changed the object: policies and webhooks see what they
-	// made of it, and webhooks what policies did
+	// after the compiled-in plugins that change objects: policies and webhooks see their changes,
+	// and webhooks those of policies
 	mutatingadmissionpolicy.Descriptor,
 	mutatingadmissionwebhook.Descriptor,
-	// last to change objects: who waits for it to become visible waits for what was admitted so far
+	// last to change objects: a creator that waits for the object gets it as admitted so far
 	initializers.Descriptor,
 	validatingadmissionpolicy.Descriptor, // an expression costs less than a call over the network
-	// when all that costs less than a call over the network has admitted
+	// after all plugins that cost less than a call over the network
 	validatingadmissionwebhook.Descriptor,
-	// when all else has admitted, and the object is what will be stored
+	// after all plugins that may refuse or change the object
 	resourcequota.Descriptor,
 	alwaysdeny.Descriptor,
 }

@@ -55,7 +55,7 @@ func (alwaysPullImages) Admit(_ context.Context, a admission.Attributes, _ admis
 	return eachPolicy(a, func(policy *corev1.PullPolicy, _ place) { *policy = corev1.PullAlways })
 }
 
-// Validate refuses a pod with every other pull policy that it has.
+// Validate refuses a pod with other pull policies, and names all of them.
 func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	var others []error
 	err := eachPolicy(a, func(policy *corev1.PullPolicy, at place) {
@@ -72,7 +72,7 @@ func (alwaysPullImages) Validate(_ context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// place is where a pull policy is: in a container, or in one of the pod's volumes.
+// place holds the position of a pull policy: in a container, or in one of the pod's volumes.
 type place podspec.Position
 
 const volumes = "volumes"
@@ -85,7 +85,7 @@ func (p place) path() *field.Path {
 	return path.Child("imagePullPolicy")
 }
 
-// eachPolicy visits the pull policies that the request is about.
+// eachPolicy visits the pull policies that the request concerns.
 func eachPolicy(a admission.Attributes, visit func(*corev1.PullPolicy, place)) error {
 	onlyEphemeral := a.GetSubresource() == "ephemeralcontainers"
 	pod, err := podspec.Pod(name, a.GetObject())

@@ -70,7 +70,7 @@ func (*certificateSubjectRestriction) Validate(_ context.Context, a admission.At
 	return nil
 }
 
-// parse reads what is asked for, of the first PEM block as whoever signs it does.
+// parse reads the certificate request in the first PEM block, as signers do.
 func parse(request []byte) (*x509.CertificateRequest, error) {
 	block, _ := pem.Decode(request)
 	if block == nil || block.Type != "CERTIFICATE REQUEST" {

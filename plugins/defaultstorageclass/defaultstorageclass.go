@@ -82,7 +82,7 @@ const (
 )
 
 type configuration struct {
-	// MultipleDefaults is Reject if it isn't set.
+	// MultipleDefaults defaults to Reject.
 	MultipleDefaults multipleDefaults `json:"multipleDefaults"`
 }
 
@@ -142,13 +142,13 @@ func (p *defaultStorageClass) Admit(ctx context.Context, a admission.Attributes,
 	}
 }
 
-// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same
-// second, the first by name.
+// newerOrFirst compares classes by precedence: the newest goes first and, of the same second, the
+// first by name.
 func newerOrFirst(a, b *storagev1.StorageClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }
 
-// severalDefaults begins as Kubernetes' message did until 1.25.
+// severalDefaults returns an error that begins as Kubernetes' message did until 1.25.
 func severalDefaults(classes []*storagev1.StorageClass) error {
 	var names []string
 	for _, class := range classes {

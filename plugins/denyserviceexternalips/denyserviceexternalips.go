@@ -23,7 +23,7 @@ import (
 
 const name = "DenyServiceExternalIPs"
 
-// In Kubernetes' words.
+// errDenied has Kubernetes' words.
 var errDenied = errors.New("Use of external IPs is denied by admission control")
 
 // Descriptor describes DenyServiceExternalIPs. It needs nothing of its host.

@@ -6,16 +6,16 @@ import (
 	"time"
 )
 
-// key says which of a limit's buckets a request is for: the texts that a limit of its scope goes
-// by, the rest empty.
+// key identifies the bucket of a limit that a request takes a token from. It has the texts that
+// tell buckets of the limit's scope apart; the rest is empty.
 type key [7]string
 
-// buckets holds the buckets of one limit, at most size of them. The bucket that has gone unused for
-// longest makes room for a new one, which is full. It is not safe for concurrent use.
+// buckets holds the buckets of one limit, at most size of them. A new bucket is full, and replaces
+// the bucket that has gone unused for longest. buckets is not safe for concurrent use.
 //
-// Buckets are found by a hash of the key, so their memory doesn't depend on keys, which are users'
-// texts of any length. Two keys of the same hash would share a bucket. No user can bring that
-// about, because the seed is the process's own.
+// Buckets are found by a hash of the key, so their memory doesn't depend on the length of keys,
+// which have users' texts. Two keys with the same hash would share a bucket. No user can bring that
+// about, because each process has its own seed.
 type buckets struct {
 	qps, burst float64
 	size       int

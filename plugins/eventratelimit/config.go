@@ -13,7 +13,7 @@ import (
 // k8s.io/kubernetes/plugin/pkg/admission/eventratelimit/limitenforcer.go.
 const defaultCacheSize = 4096
 
-// scope says what requests share a bucket.
+// scope says which requests share a bucket.
 type scope string
 
 const (
@@ -23,7 +23,7 @@ const (
 	sourceAndObject scope = "SourceAndObject"
 )
 
-// configuration is Configuration in eventratelimit.admission.k8s.io/v1alpha1.
+// configuration holds Configuration of eventratelimit.admission.k8s.io/v1alpha1.
 type configuration struct {
 	Limits []limitConfiguration `json:"limits"`
 }

@@ -36,7 +36,7 @@ import (
 const (
 	name = "EventRateLimit"
 
-	// retryAfter is in seconds. No bucket gets less than a token a second.
+	// retryAfter is in seconds. Every bucket gets at least one token a second.
 	retryAfter = 1
 )
 
@@ -76,7 +76,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type eventRateLimit struct {
-	// readsEvents says that a limit goes by what is in the event.
+	// readsEvents is true if a limit tells buckets apart by the content of events.
 	readsEvents bool
 
 	mu     sync.Mutex // guards the buckets
@@ -125,7 +125,7 @@ func (p *eventRateLimit) Validate(_ context.Context, a admission.Attributes, _ a
 	return nil
 }
 
-// keyOf is the key for a limit of this scope. event is the one by what is in the event.
+// keyOf returns the key for a limit of this scope. event is the key by the event's content.
 func (s scope) keyOf(a admission.Attributes, event *key) key {
 	switch s {
 	case namespace:
@@ -142,7 +142,7 @@ func (s scope) keyOf(a admission.Attributes, event *key) key {
 	}
 }
 
-// exceeded says which limit is, in upstream's words.
+// exceeded returns an error that names the scope of the exceeded limit, in upstream's words.
 func (s scope) exceeded(k *key) error {
 	switch s {
 	case server:
@@ -154,7 +154,7 @@ func (s scope) exceeded(k *key) error {
 	}
 }
 
-// keyOf is the key by what is in the event.
+// keyOf returns the key by the event's content.
 func keyOf(object runtime.Object) (key, error) {
 	switch event := object.(type) {
 	case *corev1.Event:

@@ -46,7 +46,7 @@ type limitPodHardAntiAffinityTopology struct{}
 
 var _ plugin.Validator = limitPodHardAntiAffinityTopology{}
 
-// Validate refuses a pod that keeps others out of more than its node.
+// Validate refuses a pod that keeps other pods out of more than its node.
 func (limitPodHardAntiAffinityTopology) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -74,7 +74,7 @@ func (limitPodHardAntiAffinityTopology) Validate(_ context.Context, a admission.
 	return nil
 }
 
-// hard are the required terms of the pod's anti-affinity.
+// hard returns the required terms of the pod's anti-affinity.
 func hard(spec *corev1.PodSpec) []corev1.PodAffinityTerm {
 	if spec.Affinity == nil || spec.Affinity.PodAntiAffinity == nil {
 		return nil

@@ -67,20 +67,21 @@ type nodeDeclaredFeatureValidator struct {
 	synced ready.Gate
 	nodes  corev1listers.NodeLister
 	known  *features.Framework
-	// current is the version of Kubernetes, by which all nodes have some features.
+	// current is the version of Kubernetes. All nodes of a version have some features without
+	// declaring them.
 	current *versionutil.Version
 }
 
 var _ plugin.Validator = &nodeDeclaredFeatureValidator{}
 
-// Validate refuses an update that needs what the pod's node doesn't declare.
+// Validate refuses an update that needs a feature which the pod's node doesn't declare.
 func (p *nodeDeclaredFeatureValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.NodeName == "" {
 		return err
 	}
 	old, err := podspec.Pod(name, a.GetOldObject())
-	// The generation counts changes of the spec.
+	// The generation changes only with the spec.
 	if err != nil || old.Generation == pod.Generation {
 		return err
 	}

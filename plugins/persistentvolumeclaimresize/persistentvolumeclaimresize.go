@@ -37,7 +37,7 @@ const name = "PersistentVolumeClaimResize"
 var (
 	claims = corev1.Resource("persistentvolumeclaims")
 
-	// In Kubernetes' words.
+	// These errors have Kubernetes' words.
 	errNotBound      = errors.New("Only bound persistent volume claims can be expanded")
 	errNotExpandable = errors.New("only dynamically provisioned pvc can be resized and the storageclass that " +
 		"provisions the pvc must support resize")
@@ -80,7 +80,7 @@ type persistentVolumeClaimResize struct {
 
 var _ plugin.Validator = &persistentVolumeClaimResize{}
 
-// Validate refuses a claim that requests more than it did and can't get it.
+// Validate refuses a claim that requests more storage than before and can't get it.
 func (p *persistentVolumeClaimResize) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	claim, err := asClaim(a.GetObject())
 	if err != nil {
@@ -121,7 +121,7 @@ func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.At
 	if class, err := p.cache.Get(name); err == nil && expandable(class) {
 		return true, nil
 	}
-	// The annotation isn't validated: a text that can't be a name isn't looked up.
+	// The annotation isn't validated. An invalid name isn't looked up.
 	if len(apivalidation.NameIsDNSSubdomain(name, false)) > 0 {
 		return false, nil
 	}
@@ -130,7 +130,7 @@ func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.At
 	case apierrors.IsNotFound(err):
 		return false, nil
 	case err != nil:
-		// Whatever else went wrong says nothing about the request.
+		// Any other error says nothing about the request.
 		return false, unanswered.Refusal(err,
 			apierrors.NewInternalError(fmt.Errorf("failed to get StorageClass %s: %w", name, err)))
 	default:
@@ -142,8 +142,9 @@ func expandable(class *storagev1.StorageClass) bool {
 	return class.AllowVolumeExpansion != nil && *class.AllowVolumeExpansion
 }
 
-// classOf returns the name of a claim's class, empty if it has none. The annotation is older than the
-// field, and goes first: GetPersistentVolumeClaimClass in k8s.io/kubernetes/pkg/apis/core/helper.
+// classOf returns the name of a claim's class, empty if it has none. The annotation is older than
+// the field, and takes precedence: GetPersistentVolumeClaimClass in
+// k8s.io/kubernetes/pkg/apis/core/helper.
 func classOf(claim *corev1.PersistentVolumeClaim) string {
 	if class, ok := claim.Annotations[corev1.BetaStorageClassAnnotation]; ok {
 		return class

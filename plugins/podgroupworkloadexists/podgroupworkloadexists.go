@@ -70,7 +70,7 @@ type podGroupWorkloadExists struct {
 
 var _ plugin.Validator = &podGroupWorkloadExists{}
 
-// Validate refuses a PodGroup of a Workload, or of a template, that isn't there.
+// Validate refuses a PodGroup whose Workload or template doesn't exist.
 func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
 	if err != nil || group.Spec.PodGroupTemplateRef == nil || group.Spec.PodGroupTemplateRef.Workload == nil {

@@ -14,23 +14,23 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// clusterDefault is the one key of the configuration that is not a namespace. No namespace can be
-// named so.
+// clusterDefault is the only key of the configuration that isn't a namespace. No namespace can have
+// this name.
 const clusterDefault = "clusterDefaultNodeSelector"
 
-// selectors is the configuration.
+// selectors holds the configuration.
 type selectors struct {
 	// clusterDefault is the node selector of namespaces that have none.
 	clusterDefault labels.Set
-	// whitelists are, by namespace, the labels that the node selectors of its pods may have.
+	// whitelists holds, by namespace, the labels that the node selectors of its pods may have.
 	whitelists map[string]labels.Set
 }
 
-// load reads the configuration, whose format has neither kind nor version. None is the same as an
-// empty one.
+// load reads the configuration, whose format has neither kind nor version. A missing configuration
+// is the same as an empty one.
 func load(config io.Reader) (*selectors, error) {
 	var content struct {
-		// Not strings, so that what is none can be named.
+		// The values are any, so that an error can name the one that isn't a string.
 		Selectors map[string]any `json:"podNodeSelectorPluginConfig"`
 	}
 	if _, err := pluginconfig.Fields(name, config, &content); err != nil {

@@ -68,10 +68,10 @@ type podNodeSelector struct {
 	selectors  *selectors
 }
 
-// annotationContent is the content of a namespace's annotation.
+// annotationContent holds the content of a namespace's annotation.
 type annotationContent struct {
 	selector labels.Set
-	// found reports whether it has one.
+	// found reports whether the namespace has the annotation.
 	found bool
 	err   error
 }
@@ -81,13 +81,13 @@ var (
 	_ plugin.Validator = &podNodeSelector{}
 )
 
-// Admit merges the namespace's node selector into that of a new pod, and refuses what Validate
-// does.
+// Admit merges the namespace's node selector into that of a new pod. It refuses the same pods as
+// Validate.
 func (p *podNodeSelector) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.check(ctx, a, true)
 }
 
-// Validate refuses a node selector that the namespace's or its whitelist doesn't allow.
+// Validate refuses a node selector that the namespace's selector or whitelist doesn't allow.
 func (p *podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	return p.check(ctx, a, false)
 }
@@ -135,7 +135,7 @@ func allowed(selector, whitelist labels.Set) bool {
 	return true
 }
 
-// ofNamespace is the node selector of the request's namespace.
+// ofNamespace returns the node selector of the request's namespace.
 func (p *podNodeSelector) ofNamespace(ctx context.Context, a admission.Attributes) (labels.Set, error) {
 	namespace, err := p.namespaces.Of(ctx, a)
 	if err != nil {
@@ -164,7 +164,7 @@ func readAnnotation(namespace *corev1.Namespace) annotationContent {
 	return annotationContent{selector: selector, found: true}
 }
 
-// parse reads labels as "env=test,zone=b". The error names the field and the value.
+// parse reads labels in the form "env=test,zone=b". The error names the field and the value.
 func parse(text string, path *field.Path) (labels.Set, *field.Error) {
 	selector, err := labels.ConvertSelectorToLabelsMap(text, field.WithPath(path))
 	var invalid *field.Error

@@ -9,8 +9,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 )
 
-// merge is spec with what presets have, or the conflicts that there are. spec itself stays as it
-// is.
+// merge returns a copy of spec with the presets' content, or the conflicts if there are any. It
+// doesn't change spec.
 func merge(spec *corev1.PodSpec, presets []preset) (*corev1.PodSpec, []string) {
 	var conflicts []string
 	merged := *spec
@@ -52,7 +52,7 @@ func mergeEnv(container string, env []corev1.EnvVar, presets []preset, conflicts
 	merged := slices.Clone(env)
 	for _, p := range presets {
 		for _, variable := range p.Spec.Env {
-			// Of several variables of the same name the container gets the last.
+			// The last of several variables with the same name counts.
 			i := lastIndex(merged, func(other corev1.EnvVar) bool { return other.Name == variable.Name })
 			switch {
 			case i < 0:
@@ -137,8 +137,8 @@ func lastIndex[T any](all []T, is func(T) bool) int {
 	return -1
 }
 
-// conflict says, beginning with the words of Kubernetes, that what a preset has is there with
-// another content.
+// conflict returns a message that something of a preset is there with another content. The message
+// begins with Kubernetes' words.
 func conflict(field string, p preset, on string, wanted, found any, where string) string {
 	if on != "" {
 		on = " " + on

@@ -110,7 +110,7 @@ type preset struct {
 	selector labels.Selector
 }
 
-// byNamespace are presets made ready for use, of each namespace in the order of their names.
+// byNamespace returns presets made ready for use, by namespace and in the order of their names.
 func byNamespace(objects []any) map[string][]preset {
 	all := map[string][]preset{}
 	for _, object := range objects {
@@ -120,7 +120,7 @@ func byNamespace(objects []any) map[string][]preset {
 		}
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
 		if err != nil {
-			// The API server doesn't let it pass.
+			// The API server doesn't accept such a selector.
 			klog.ErrorS(err, "Preset selects no pods", "plugin", name, "podpreset", klog.KObj(p))
 			continue
 		}
@@ -132,7 +132,7 @@ func byNamespace(objects []any) map[string][]preset {
 	return all
 }
 
-// Admit gives a new pod what the presets that select it have.
+// Admit gives a new pod the content of the presets that select it.
 func (p *podPreset) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
@@ -175,9 +175,9 @@ func (p *podPreset) Admit(ctx context.Context, a admission.Attributes, _ admissi
 	return nil
 }
 
-// annotationOf is the annotation that names a preset. Of a key only so much may come after the
-// slash; a longer name, which no new preset can have, is cut and told apart by its hash, as the
-// pods it selects would be invalid otherwise.
+// annotationOf returns the annotation that names a preset. The length of a key after the slash is
+// limited. A longer name, which no new preset can have, is cut and made unique by its hash;
+// otherwise the pods that the preset selects would be invalid.
 func annotationOf(preset string) string {
 	if most := 63 - len("podpreset-"); len(preset) > most {
 		hash := fmt.Sprintf("-%.4x", sha256.Sum256([]byte(preset)))
@@ -201,8 +201,8 @@ func hasPresets(a admission.Attributes, pod *corev1.Pod) bool {
 	return false
 }
 
-// report says in an event why a pod has got nothing, or nothing more. The pod doesn't exist yet, so
-// its name is all that tells which it is.
+// report writes an event that says why a pod gets nothing, or nothing more. The pod doesn't exist
+// yet, so the event can name it only by its name.
 func (p *podPreset) report(a admission.Attributes, pod *corev1.Pod, selected []preset, conflicts []string) {
 	var names []string
 	for _, one := range selected {
@@ -228,8 +228,8 @@ func (p *podPreset) report(a admission.Attributes, pod *corev1.Pod, selected []p
 		corev1.EventTypeWarning, conflictReason, shortened(message, messageLimit))
 }
 
-// newRecorder makes what writes events, in the background: a pod doesn't wait for its event, and of
-// events that are the same only the first is written, and counted from then on.
+// newRecorder returns a recorder that writes events in the background, so a pod doesn't wait for
+// its event. Of equal events only the first is written; the others are counted in it.
 func newRecorder(env *plugin.Env) record.EventRecorder {
 	events := record.NewBroadcaster()
 	events.StartRecordingToSink(&typedcorev1.EventSinkImpl{Interface: env.Client.CoreV1().Events("")})
@@ -240,7 +240,7 @@ func newRecorder(env *plugin.Env) record.EventRecorder {
 	return events.NewRecorder(scheme.Scheme, corev1.EventSource{Component: "podpreset"})
 }
 
-// shortened is text of at most limit bytes.
+// shortened returns the text, cut to at most limit bytes.
 func shortened(text string, limit int) string {
 	const more = "…"
 	if len(text) <= limit {

@@ -67,14 +67,14 @@ type podResizeValidator struct {
 
 var _ plugin.Validator = &podResizeValidator{}
 
-// Validate refuses a resize that the pod's node can't do.
+// Validate refuses a resize that isn't possible on the pod's node.
 func (p *podResizeValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.NodeName == "" {
 		return err
 	}
 	old, err := podspec.Pod(name, a.GetOldObject())
-	// The generation counts changes of the spec.
+	// The generation changes only with the spec.
 	if err != nil || old.Generation == pod.Generation {
 		return err
 	}
@@ -113,7 +113,7 @@ func insufficient(allocatable corev1.ResourceList, pod *corev1.Pod) []string {
 	return lacking
 }
 
-// refused is the refusal with the cause among its details, by which clients tell what to do.
+// refused returns the refusal with the cause among its details, by which clients decide what to do.
 func refused(a admission.Attributes, cause metav1.CauseType, reason error) error {
 	err := admission.NewForbidden(a, reason)
 	if status, ok := errors.AsType[*apierrors.StatusError](err); ok {

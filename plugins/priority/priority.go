@@ -101,7 +101,7 @@ var (
 	_ plugin.Validator = &priority{}
 )
 
-// Admit sets what follows from the class of a pod or a group of pods.
+// Admit sets the fields that follow from the class of a pod or a group of pods.
 func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch a.GetResource().GroupResource() {
 	case pods:
@@ -182,7 +182,7 @@ func keepStored(spec, stored *corev1.PodSpec) {
 	}
 }
 
-// classOf is the class of what is new: the one it names, or else the default one. It belongs to the
+// classOf returns the class that a new object names, or else the default one. It belongs to the
 // cache.
 func (p *priority) classOf(ctx context.Context, a admission.Attributes, named string) (*schedulingv1.PriorityClass,
 	error) {
@@ -202,7 +202,7 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, named st
 		return &noClass, nil
 	}
 	class, err := p.cache.Get(named)
-	// A pod is validated later, so a text that can't be a name isn't looked up.
+	// Pods are validated later, so the name may be invalid. An invalid name isn't looked up.
 	if apierrors.IsNotFound(err) && len(apivalidation.NameIsDNSSubdomain(named, false)) == 0 {
 		class, err = p.client.SchedulingV1().PriorityClasses().Get(ctx, named, metav1.GetOptions{})
 	}
@@ -211,7 +211,7 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, named st
 		return nil, admission.NewForbidden(a,
 			fmt.Errorf("no PriorityClass with name %v was found", named))
 	case err != nil:
-		// Whatever else went wrong says nothing about the request.
+		// Any other error says nothing about the request.
 		return nil, unanswered.Refusal(err,
 			apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", named, err)))
 	default:

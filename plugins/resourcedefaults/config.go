@@ -21,8 +21,8 @@ const (
 	defaultCPU    = "1"
 )
 
-// configuration is the configuration of the plugin. Quantities are kept as they were written, so
-// that what is wrong with one can be said with its field.
+// configuration holds the configuration of the plugin. Quantities are kept as they were written, so
+// that an error can name the field of a wrong one.
 type configuration struct {
 	// Memory is the default for containers that don't state memory; 512Mi if it isn't set.
 	Memory json.RawMessage `json:"memory,omitempty"`
@@ -30,7 +30,8 @@ type configuration struct {
 	CPU json.RawMessage `json:"cpu,omitempty"`
 }
 
-// load reads the configuration, as YAML or JSON; none, or an empty one, is the seed's defaults.
+// load reads the configuration, as YAML or JSON. Without one, or with an empty one, the quantities
+// are the defaults.
 func load(config io.Reader) ([]resourceDefault, error) {
 	var c configuration
 	if _, err := pluginconfig.Object(name, config, configVersion, configKind, &c); err != nil {
@@ -44,7 +45,7 @@ func load(config io.Reader) ([]resourceDefault, error) {
 	return []resourceDefault{{corev1.ResourceMemory, memory}, {corev1.ResourceCPU, cpu}}, nil
 }
 
-// quantity is the quantity that was written, or byDefault if none was.
+// quantity returns the quantity that was written, or byDefault if none was.
 func quantity(path *field.Path, written json.RawMessage, byDefault string) (resource.Quantity, error) {
 	if written == nil || string(written) == "null" {
 		return resource.MustParse(byDefault), nil

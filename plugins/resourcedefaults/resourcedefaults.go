@@ -58,7 +58,7 @@ type resourceDefaults struct {
 
 var _ plugin.Mutator = &resourceDefaults{}
 
-// Admit gives the containers of a pod what they lack.
+// Admit gives the containers of a pod the resources that they lack.
 func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -79,7 +79,7 @@ func (p *resourceDefaults) Admit(_ context.Context, a admission.Attributes, _ ad
 	return nil
 }
 
-// missing is a resource of which a container says nothing.
+// missing names a resource that a container doesn't state.
 type missing struct {
 	resourceDefault
 	container *corev1.Container

@@ -34,11 +34,11 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// attempts bounds how often a charge through the API is tried again because somebody else changed
-// the quota.
+// attempts bounds how often a charge through the API is tried if other clients keep changing the
+// quota.
 const attempts = 10
 
-// Descriptor is the plugin for plugins.List.
+// Descriptor describes ResourceQuota.
 var Descriptor = plugin.Descriptor{
 	Name:    "ResourceQuota",
 	Summary: "Keeps what a namespace uses within its ResourceQuotas",
@@ -104,7 +104,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 	if !costs {
 		return nil
 	}
-	// Objects whose cost depends on other objects are measured where these are stored.
+	// The storage measures objects whose cost depends on other objects: it has these, too.
 	if quota.DependsOnRelated(resource, p.off) && enforce(quota.Enforcement{Resource: resource}) {
 		return nil
 	}
@@ -169,8 +169,8 @@ func storedAs(resource schema.GroupResource) schema.GroupResource {
 	return resource
 }
 
-// asV1 is an object in the version in which it is measured. From one version to another leads no
-// other way than through the server's own form.
+// asV1 returns an object in the version in which it is measured. The only way from one version to
+// another is through the server's own form.
 func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object, error) {
 	if kind.Version == "v1" {
 		return object, nil
@@ -188,7 +188,8 @@ func asV1(object runtime.Object, kind schema.GroupVersionKind, o admission.Objec
 	return object, nil
 }
 
-// charge decides through the API, and, unless the request is a dry run, charges there.
+// charge decides by the quotas in the API. It charges them there, too, unless the request is a dry
+// run.
 func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, change quota.Change,
 	refuse func(error) error) error {
 	client := p.client.CoreV1().ResourceQuotas(a.GetNamespace())
@@ -216,15 +217,15 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 		}
 		limited := p.limited
 		if charged.Len() > 0 {
-			limited = nil // was covered, by what is charged
+			limited = nil // already covered, by the charged quotas
 		}
 		moved, refusal := change.Admit(open, limited)
 		if refusal != nil || charged.Len() == 0 {
 			told = callsOf(change, open)
 		}
 		if refusal != nil {
-			// An earlier charge stays until the quota controller counts again; only storage can do
-			// better.
+			// An earlier charge stays until the quota controller counts again. Only a host that
+			// owns the storage can do better.
 			return refuse(refusal)
 		}
 		if a.IsDryRun() {
@@ -236,7 +237,7 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 			}
 			charged.Insert(q.UID)
 		}
-		// A quota that has changed, or gone, since it was read is read again.
+		// Read a quota again if it has changed or gone since it was read.
 		if !apierrors.IsConflict(err) && !apierrors.IsNotFound(err) {
 			break
 		}

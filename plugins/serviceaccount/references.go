@@ -12,12 +12,12 @@ import (
 	"gatehouse.dev/plugins/internal/podrefs"
 )
 
-// enforceAnnotation makes a service account's lists of Secrets a limit. Kubernetes deprecated it in
-// 1.32, and honours it.
+// enforceAnnotation turns a service account's lists of Secrets into a limit. Kubernetes deprecated
+// it in 1.32, but still honours it.
 const enforceAnnotation = "kubernetes.io/enforce-mountable-secrets"
 
-// enforcesSecrets reports whether pods of the account may use only the Secrets that it lists. A
-// value that is no boolean counts as false, as upstream.
+// enforcesSecrets reports whether pods of the account may use only the Secrets that it lists. As
+// upstream, a value that isn't a boolean counts as false.
 func enforcesSecrets(account *corev1.ServiceAccount) bool {
 	text, says := account.Annotations[enforceAnnotation]
 	if !says {
@@ -27,8 +27,8 @@ func enforcesSecrets(account *corev1.ServiceAccount) bool {
 	return enforced
 }
 
-// checkSecrets returns what is wrong with the Secrets that a new pod uses, given an account that
-// enforces its lists: secrets for volumes and containers, imagePullSecrets for images.
+// checkSecrets returns what is wrong with the Secrets that a new pod uses, if the account enforces
+// its lists: secrets for volumes and containers, imagePullSecrets for images.
 func checkSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount) error {
 	for i := range spec.Volumes {
 		for secret, field := range podrefs.InVolume(&spec.Volumes[i]) {
@@ -66,7 +66,7 @@ func checkEphemeralSecrets(spec *corev1.PodSpec, account *corev1.ServiceAccount)
 	return nil
 }
 
-// kinds are the lists of containers as messages name what is in them.
+// kinds holds the words by which messages name the lists of containers.
 var kinds = map[string]string{
 	podspec.InitContainers:      "init container",
 	podspec.Containers:          "container",

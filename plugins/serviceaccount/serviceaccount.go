@@ -56,9 +56,9 @@ const (
 	defaultAccount = "default"
 )
 
-// defaultReads are the live reads for the account default, and the pauses between them. The
-// controller makes it within milliseconds of its namespace, or much later where it is only
-// starting: 12 reads in 6 seconds. (Upstream: 10 reads, 100 to 200 ms apart.)
+// defaultReads sets the number of live reads for the account default, and the pauses between them:
+// 12 reads in 6 seconds. (Upstream: 10 reads, 100 to 200 ms apart.) The controller makes the
+// account within milliseconds of its namespace, or much later if the controller is only starting.
 var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitter: 0.1, Steps: 12}
 
 var pods = corev1.Resource("pods")
@@ -115,7 +115,7 @@ func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	if pod.Spec.ServiceAccountName == "" {
 		pod.Spec.ServiceAccountName = cmp.Or(pod.Spec.DeprecatedServiceAccount, defaultAccount)
 	}
-	// The same by its name of before, which the API has kept in v1: webhooks see both.
+	// DeprecatedServiceAccount is the field's former name, which v1 has kept. Webhooks see both.
 	pod.Spec.DeprecatedServiceAccount = pod.Spec.ServiceAccountName
 	account, err := p.account(ctx, a, pod)
 	if err != nil {
@@ -130,7 +130,7 @@ func (p *serviceAccount) Admit(ctx context.Context, a admission.Attributes, _ ad
 	return checkMountable(a, pod, account, checkSecrets)
 }
 
-// Validate holds a pod, or the ephemeral containers that join it, to what its account allows.
+// Validate refuses a pod, or ephemeral containers that join it, if its account doesn't allow it.
 func (p *serviceAccount) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	creates := createsPod(a)
 	if !creates && !addsEphemeralContainers(a) {
@@ -191,8 +191,8 @@ func isMirror(pod *corev1.Pod) bool {
 	return mirror
 }
 
-// account is the account that the pod names, which is not to be changed. The error is the request's
-// refusal.
+// account returns the account that the pod names. Callers must not change it. The error is the
+// request's refusal.
 func (p *serviceAccount) account(ctx context.Context, a admission.Attributes, pod *corev1.Pod) (*corev1.ServiceAccount, error) {
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return nil, err
@@ -209,7 +209,8 @@ func (p *serviceAccount) account(ctx context.Context, a admission.Attributes, po
 	return account, nil
 }
 
-// live reads an account from the server, the default one again until it is there.
+// live reads an account from the server. It repeats the read of the default account until it is
+// there.
 func (p *serviceAccount) live(ctx context.Context, namespace, wanted string) (*corev1.ServiceAccount, error) {
 	reads := wait.Backoff{Steps: 1}
 	if wanted == defaultAccount {

@@ -14,13 +14,13 @@ const (
 	// tokenPath is where client libraries look for the token: rest.InClusterConfig of client-go,
 	// for one.
 	tokenPath = "/var/run/secrets/kubernetes.io/serviceaccount"
-	// tokenSeconds is how long a token lasts before clients that don't read the new one should be
-	// noticed. The API server recognizes the tokens of these volumes by this very number, and lets
-	// them last longer: WarnOnlyBoundTokenExpirationSeconds of
-	// k8s.io/kubernetes/pkg/serviceaccount.
+	// tokenSeconds is the lifetime of a token. A client that still uses the token afterwards
+	// doesn't read the renewed one, and administrators should notice it. The API server recognizes
+	// the tokens of these volumes by this very number, and lets them last longer:
+	// WarnOnlyBoundTokenExpirationSeconds of k8s.io/kubernetes/pkg/serviceaccount.
 	tokenSeconds = 60*60 + 7
-	// rootCA is the ConfigMap in every namespace by which pods trust the API server, and the key
-	// and file of the certificate in it.
+	// rootCA is the ConfigMap in every namespace with the certificate by which pods trust the API
+	// server. rootCAFile is the certificate's key in it, and its file.
 	rootCA, rootCAFile = "kube-root-ca.crt", "ca.crt"
 )
 
@@ -36,8 +36,8 @@ func wantsToken(pod *corev1.Pod, account *corev1.ServiceAccount) bool {
 }
 
 // mountToken mounts the token volume in all containers that have nothing at its path, and adds the
-// volume if any has it from here. A volume that is there already, from an earlier run or from who
-// copied a pod, serves.
+// volume if any container needs it. It uses a token volume that is there already, from an earlier
+// run or in a copy of a pod.
 func mountToken(spec *corev1.PodSpec) {
 	volume, present := "", false
 	for i := range spec.Volumes {

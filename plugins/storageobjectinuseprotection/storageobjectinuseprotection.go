@@ -34,7 +34,7 @@ var (
 	classes = storagev1.Resource("volumeattributesclasses")
 )
 
-// finalizers are the finalizers of new objects, by their resource. The controllers know the same
+// finalizers holds the finalizers of new objects, by their resource. The controllers use the same
 // names: k8s.io/kubernetes/pkg/volume/util/finalizer.go.
 var finalizers = map[schema.GroupResource]string{
 	claims:  "kubernetes.io/pvc-protection",
