@@ -39,7 +39,7 @@ var (
 	_ plugin.Validator = alwaysAdmit{}
 )
 
-// Handles says yes to all operations.
+// Handles returns true for all operations.
 func (alwaysAdmit) Handles(admission.Operation) bool { return true }
 
 // Admit admits.

@@ -46,7 +46,7 @@ var (
 	_ plugin.Validator = alwaysDeny{}
 )
 
-// Handles says yes to all operations.
+// Handles returns true for all operations.
 func (alwaysDeny) Handles(admission.Operation) bool { return true }
 
 // Admit refuses.

@@ -50,7 +50,7 @@ type certificateApproval struct {
 
 var _ plugin.Validator = &certificateApproval{}
 
-// Validate refuses the approval of a user who may not approve for the signer.
+// Validate refuses an approval or denial if the user may not approve for the signer.
 func (p *certificateApproval) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	stored, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetOldObject())
 	if err != nil {

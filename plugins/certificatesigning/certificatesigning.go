@@ -52,7 +52,8 @@ type certificateSigning struct {
 
 var _ plugin.Validator = &certificateSigning{}
 
-// Validate refuses the certificate, or the conditions, of a user who may not sign for the signer.
+// Validate refuses to set the certificate or the conditions if the user may not sign for the
+// signer.
 func (p *certificateSigning) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	request, err := objects.As[*certificatesv1.CertificateSigningRequest](name, a, a.GetObject())
 	if err != nil {
@@ -62,7 +63,7 @@ func (p *certificateSigning) Validate(ctx context.Context, a admission.Attribute
 	if err != nil {
 		return err
 	}
-	// Not bytes.Equal: upstream takes an empty certificate where there was none for a change, too.
+	// Not bytes.Equal: as upstream, an empty certificate instead of none is a change, too.
 	if reflect.DeepEqual(stored.Status.Certificate, request.Status.Certificate) &&
 		apiequality.Semantic.DeepEqual(stored.Status.Conditions, request.Status.Conditions) {
 		return nil

@@ -57,8 +57,8 @@ type clusterTrustBundleAttest struct {
 
 var _ plugin.Validator = &clusterTrustBundleAttest{}
 
-// Validate refuses the bundle of a user who may not attest for its signer. A bundle's signer can't
-// be changed, so the new object's is the stored one's.
+// Validate refuses a bundle if the user may not attest for its signer. A bundle's signer can't
+// change, so it is the same in the new and in the stored object.
 func (p *clusterTrustBundleAttest) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	signer, err := signerOf(a.GetObject())
 	if err != nil || signer == "" {
@@ -73,7 +73,7 @@ func (p *clusterTrustBundleAttest) Validate(ctx context.Context, a admission.Att
 	return nil
 }
 
-// signerOf is the signer that a bundle, of either version, speaks for.
+// signerOf returns the signer of a bundle of either version.
 func signerOf(object runtime.Object) (string, error) {
 	switch bundle := object.(type) {
 	case *certificatesv1beta1.ClusterTrustBundle:

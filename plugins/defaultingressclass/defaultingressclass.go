@@ -93,8 +93,8 @@ func (p *defaultIngressClass) Admit(ctx context.Context, a admission.Attributes,
 	return nil
 }
 
-// newerOrFirst orders classes as they take precedence: the newest goes first and, of the same
-// second, the first by name.
+// newerOrFirst compares classes by precedence: the newest goes first and, of the same second, the
+// first by name.
 func newerOrFirst(a, b *networkingv1.IngressClass) int {
 	return cmp.Or(b.CreationTimestamp.Compare(a.CreationTimestamp.Time), cmp.Compare(a.Name, b.Name))
 }

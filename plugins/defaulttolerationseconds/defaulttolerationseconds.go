@@ -29,8 +29,8 @@ const (
 	apiVersion = "gatehouse.dev/v1alpha1"
 	kind       = name + "Configuration"
 
-	// alphaUnreachable is the name of the one taint before Kubernetes 1.8. Its documentation still
-	// says that a toleration for it counts, and says so of no other.
+	// alphaUnreachable is the name of one taint before Kubernetes 1.8. The documentation still says
+	// that a toleration for it counts. It says so of no other old name.
 	alphaUnreachable = "node.alpha.kubernetes.io/unreachable"
 )
 
@@ -55,8 +55,8 @@ var Descriptor = plugin.Descriptor{
 	},
 }
 
-// configuration is the configuration of the plugin. As everywhere in Kubernetes, seconds below zero
-// are zero: evicted at once.
+// configuration holds the configuration of the plugin. As everywhere in Kubernetes, a negative
+// number of seconds means zero: the pod is evicted at once.
 type configuration struct {
 	// NotReady is how many seconds a pod stays on a node that is not ready; 300 by default.
 	NotReady int64 `json:"notReadyTolerationSeconds"`
@@ -88,7 +88,7 @@ type defaultTolerationSeconds struct {
 
 var _ plugin.Mutator = &defaultTolerationSeconds{}
 
-// Admit adds the tolerations of which the pod says nothing.
+// Admit adds the tolerations that the pod lacks.
 func (p *defaultTolerationSeconds) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {

@@ -60,7 +60,8 @@ func (extendedResourceToleration) Admit(_ context.Context, a admission.Attribute
 	return nil
 }
 
-// extendedResources are the names of the extended resources that any container requests, sorted.
+// extendedResources returns the names of the extended resources that any container requests,
+// sorted.
 func extendedResources(spec *corev1.PodSpec) []string {
 	var names []string
 	for _, container := range podspec.All(spec) {
@@ -82,15 +83,15 @@ func isExtended(resource string) bool {
 		len(validation.IsQualifiedName(corev1.DefaultResourceRequestsPrefix+resource)) == 0
 }
 
-// tolerate adds a toleration for each taint. One that is for the same has its place taken: what it
-// has besides, seconds say, makes no sense with this effect.
+// tolerate adds a toleration for each taint. It replaces a toleration with the same key, operator
+// and effect: its other fields, such as seconds, make no sense with this effect.
 //
 // Source: k8s.io/kubernetes/pkg/apis/core/helper/helpers.go#AddOrUpdateTolerationInPod 6e424605
 func tolerate(spec *corev1.PodSpec, taints []string) {
 	if len(taints) == 0 {
 		return
 	}
-	same := map[string][]int{} // the indices of the tolerations that are for the same, by key
+	same := map[string][]int{} // the indices of the tolerations to replace, by key
 	for i := range spec.Tolerations {
 		wanted := toleration(spec.Tolerations[i].Key)
 		if spec.Tolerations[i].MatchToleration(&wanted) {

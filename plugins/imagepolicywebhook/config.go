@@ -22,11 +22,11 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// callTimeout bounds one call of the backend, its answer's body included. A kubeconfig can't say
-// it; upstream has the same.
+// callTimeout bounds one call of the backend, its answer's body included. It can't be set in a
+// kubeconfig; upstream has the same value.
 const callTimeout = 30 * time.Second
 
-// fileFormat is the configuration as it is written.
+// fileFormat holds the configuration as it is written.
 type fileFormat struct {
 	ImagePolicy struct {
 		KubeConfigFile string `json:"kubeConfigFile"`
@@ -37,14 +37,14 @@ type fileFormat struct {
 	} `json:"imagePolicy"`
 }
 
-// configuration is the configuration file with its defaults. A TTL of 0 switches the cache off.
+// configuration holds the configuration file with its defaults. A TTL of 0 disables the cache.
 type configuration struct {
 	backend           *webhook.GenericWebhook
 	allowTTL, denyTTL time.Duration
 	defaultAllow      bool
 }
 
-// A duration is written as a number of units.
+// A duration holds the limits of a setting that is written as a number of units.
 type duration struct {
 	unit                time.Duration
 	units               string
@@ -59,7 +59,7 @@ var (
 	retryBackoff = duration{time.Millisecond, "milliseconds", 1, 300_000, 500}
 )
 
-// parse returns the duration that was written at path, 0 if it was switched off.
+// parse returns the duration that was written at path, 0 if it is disabled.
 func (d duration) parse(path *field.Path, written int64) (time.Duration, error) {
 	switch {
 	case written == -1:
@@ -98,8 +98,8 @@ func load(config io.Reader) (*configuration, error) {
 	return c, nil
 }
 
-// newBackend is a client of the backend that the kubeconfig file says, and retries after the time
-// backoff at first.
+// newBackend returns a client of the backend in the kubeconfig file. The first retry follows after
+// backoff.
 func newBackend(path *field.Path, file string, backoff time.Duration) (*webhook.GenericWebhook, error) {
 	if file == "" {
 		return nil, field.Required(path, "must be the path of a kubeconfig that says where the backend is")
@@ -119,9 +119,8 @@ func newBackend(path *field.Path, file string, backoff time.Duration) (*webhook.
 	return backend, nil
 }
 
-// loadKubeconfig reads nothing but the file: neither the environment nor a pod's service account
-// stands in for what it doesn't say, as client-go's usual loading would have it, since what is
-// asked of the backend isn't for others.
+// loadKubeconfig reads nothing but the file. client-go's usual loading would complete the file from
+// the environment or a pod's service account, and so could send the pods' data to another server.
 func loadKubeconfig(file string) (*rest.Config, error) {
 	kubeconfig, err := clientcmd.LoadFromFile(file)
 	if err != nil {
@@ -143,12 +142,12 @@ func loadKubeconfig(file string) (*rest.Config, error) {
 		return nil, fmt.Errorf("the server of the cluster is %q, must be an https URL", config.Host)
 	}
 	config.Timeout = callTimeout
-	config.QPS = -1 // no limit: a pod that waits for its turn is not admitted any better
+	config.QPS = -1 // no limit: waiting wouldn't make the pod's answer better
 	return config, nil
 }
 
-// addContext completes a file with one cluster, one user and no context, as the documentation of
-// the format shows it: there is nothing to choose.
+// addContext completes a file with one cluster, one user and no context, as in the documentation of
+// the format. Only one context is possible.
 func addContext(kubeconfig *clientcmdapi.Config) {
 	if kubeconfig.CurrentContext != "" || len(kubeconfig.Contexts) > 0 || len(kubeconfig.Clusters) != 1 ||
 		len(kubeconfig.AuthInfos) > 1 {

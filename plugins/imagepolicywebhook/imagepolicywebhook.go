@@ -38,8 +38,7 @@ const (
 
 	// auditPrefix is the prefix of all audit annotations of the plugin and its backend.
 	auditPrefix = "imagepolicywebhook.image-policy.k8s.io/"
-	// failedOpen is the one that says that the backend failed and the request was admitted all the
-	// same.
+	// failedOpen is the annotation of requests that were admitted although the backend failed.
 	failedOpen = auditPrefix + "failed-open"
 
 	// annotationInfix is part of the keys of the annotations that the backend gets.
@@ -79,17 +78,17 @@ var Descriptor = plugin.Descriptor{
 
 type imagePolicyWebhook struct {
 	*configuration
-	// answers are *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
+	// answers holds *imagepolicyv1alpha1.ImageReviewStatus by the hash of their question.
 	answers *cache.LRUExpireCache
-	// calls says whether the backend is asked at all.
+	// calls says whether the plugin asks the backend at all.
 	calls plugin.WebhookCalls
-	// address is where the backend is.
+	// address is the backend's URL.
 	address *url.URL
 }
 
 var _ plugin.Validator = &imagePolicyWebhook{}
 
-// Validate asks about the images of a pod.
+// Validate asks the backend about the images of a pod.
 func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -158,7 +157,7 @@ func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.Image
 	return spec
 }
 
-// imagesOf are the images that a question is about, in words.
+// imagesOf returns the images of a question, in words.
 func imagesOf(spec *imagepolicyv1alpha1.ImageReviewSpec) string {
 	images := make([]string, len(spec.Containers))
 	for i := range spec.Containers {
@@ -167,8 +166,8 @@ func imagesOf(spec *imagepolicyv1alpha1.ImageReviewSpec) string {
 	return "images " + strings.Join(images, ", ")
 }
 
-// review is the answer to the question, the remembered or the backend's. The error says that there
-// is none.
+// review returns the answer to the question, the remembered one or the backend's. It returns an
+// error if there is none.
 func (p *imagePolicyWebhook) review(ctx context.Context,
 	question imagepolicyv1alpha1.ImageReviewSpec) (*imagepolicyv1alpha1.ImageReviewStatus, error) {
 	encoded, err := json.Marshal(question)
@@ -185,7 +184,7 @@ func (p *imagePolicyWebhook) review(ctx context.Context,
 	var answer imagepolicyv1alpha1.ImageReview
 	if err := result.Into(&answer); err != nil {
 		if ctx.Err() != nil {
-			// it may have ended before the first call, of which the result says nothing then
+			// The context may have ended before the first call. Then the result doesn't say so.
 			err = context.Cause(ctx)
 		}
 		return nil, err
@@ -200,8 +199,8 @@ func (p *imagePolicyWebhook) review(ctx context.Context,
 	return &answer.Status, nil
 }
 
-// failed decides without the backend. The backend's statuses are not the request's: a 403 of its
-// own is one of the plugin's identity.
+// failed decides without the backend. The backend's status is not the request's: a 403 from the
+// backend is about the plugin's identity.
 func (p *imagePolicyWebhook) failed(a admission.Attributes, err error) error {
 	if !p.defaultAllow {
 		return admission.NewForbidden(a, fmt.Errorf("error contacting webhook backend: %v", err))

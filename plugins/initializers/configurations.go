@@ -13,7 +13,7 @@ import (
 // for them.
 type mergedInitializers []admissionregistrationv1alpha1.Initializer
 
-// merge puts configurations together, in the order of their names.
+// merge joins the initializers of all configurations, in the order of the configurations' names.
 func merge(objects []any) mergedInitializers {
 	var configurations []*admissionregistrationv1alpha1.InitializerConfiguration
 	for _, object := range objects {
@@ -31,8 +31,9 @@ func merge(objects []any) mergedInitializers {
 	return all
 }
 
-// list is the list of an object of a resource, which can also be written at the equivalent ones:
-// the names, separated by commas, each once; empty where there is none.
+// list returns the list for a new object of a resource: the names, separated by commas and without
+// duplicates, or "" if there are none. The object can also be written at the equivalent resources,
+// so their rules count, too.
 func (m mergedInitializers) list(resource schema.GroupVersionResource, equivalent []schema.GroupVersionResource) string {
 	var names []string
 	for _, initializer := range m {
@@ -45,7 +46,7 @@ func (m mergedInitializers) list(resource schema.GroupVersionResource, equivalen
 	return strings.Join(names, ",")
 }
 
-// matches reports whether one of the rules has the resource. In Kubernetes all of them had to,
+// matches reports whether one of the rules matches the resource. In Kubernetes all of them had to,
 // although its documentation said one.
 func matches(rules []admissionregistrationv1alpha1.Rule, resource schema.GroupVersionResource) bool {
 	return slices.ContainsFunc(rules, func(rule admissionregistrationv1alpha1.Rule) bool {

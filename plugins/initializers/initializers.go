@@ -105,8 +105,8 @@ var (
 	_ plugin.Validator = &initialization{}
 )
 
-// Admit gives a new object the list of the initializers it waits for, or says whether it may have
-// the list it has.
+// Admit gives a new object the list of the initializers it waits for. If the object already has a
+// list, Admit checks whether it may have it.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go of Kubernetes 1.13.
 func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
@@ -125,8 +125,8 @@ func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o ad
 	if err := p.ready.Wait(ctx, a); err != nil {
 		return err
 	}
-	// A rule for one version of a kind holds for all ways to write the same objects, as with
-	// webhooks: an initializer would be passed by otherwise.
+	// As with webhooks, a rule for one version of a kind holds for all ways to write the same
+	// objects. Otherwise a user could bypass an initializer.
 	list := p.configured.Get().list(a.GetResource(),
 		o.GetEquivalentResourceMapper().EquivalentResourcesFor(a.GetResource(), ""))
 	given, isGiven := present[initializers.PendingAnnotation]
@@ -147,10 +147,10 @@ func (p *initialization) Admit(ctx context.Context, a admission.Attributes, o ad
 	return nil
 }
 
-// admitGiven says whether a new object may have the list that it came with.
+// admitGiven checks whether a new object may have the list that it came with.
 func (p *initialization) admitGiven(ctx context.Context, a admission.Attributes, given, list string) error {
-	// Run once more after a webhook, the plugin meets what it has set or admitted, and by now there
-	// may be other configurations.
+	// If the plugin runs once more after a webhook, the list is the one that it has set or
+	// admitted. The configurations may have changed since then.
 	if given == list || hasRemembered(a, given) {
 		return nil
 	}
@@ -193,7 +193,7 @@ func hasRemembered(a admission.Attributes, list string) bool {
 	return round != nil && round.Value(name) == list
 }
 
-// mayInitialize refuses the request of a user who hasn't the verb initialize on the object.
+// mayInitialize refuses the request of a user who lacks the verb initialize on the object.
 func (p *initialization) mayInitialize(ctx context.Context, a admission.Attributes, what string) error {
 	resource := a.GetResource()
 	decision, reason, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{

@@ -15,10 +15,10 @@ import (
 	"gatehouse.dev/apis/initializers"
 )
 
-// immutable is Kubernetes' message for it.
+// immutable is Kubernetes' message for an initialized object's list.
 const immutable = "field is immutable once initialization has completed"
 
-// Validate says whether an update may do what it does to an object that waits, or to its list.
+// Validate checks whether an update may change an object that waits, or its list, in this way.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go, and
 // ValidateInitializersUpdate in k8s.io/apimachinery/pkg/api/validation/objectmeta.go, of Kubernetes
@@ -31,8 +31,8 @@ func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _
 	if a.GetSubresource() == "" && resource != bindings {
 		return nil
 	}
-	// A create request for a subresource has another object, but annotations of a Binding become
-	// the pod's.
+	// A create request for a subresource has an object of another kind, but the annotations of a
+	// Binding become the pod's.
 	object, err := meta.Accessor(a.GetObject())
 	if err != nil {
 		return nil
@@ -47,7 +47,7 @@ func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _
 	return nil
 }
 
-// state is the state of an object's initialization.
+// state holds the state of an object's initialization.
 type state struct{ pending, failure string }
 
 func stateOf(annotations map[string]string) state {
@@ -82,7 +82,7 @@ func (p *initialization) validateUpdate(ctx context.Context, a admission.Attribu
 	return validateTransition(a, before, after)
 }
 
-// validateTransition says whether an object that waits may come from one state to another.
+// validateTransition checks whether an object that waits may change from one state to another.
 func validateTransition(a admission.Attributes, before, after state) error {
 	if before.failure != "" && after.failure != before.failure {
 		return admission.NewForbidden(a, field.Invalid(errorPath, after.failure, "field is immutable"))

@@ -51,8 +51,8 @@ const name = "NamespaceLifecycle"
 const (
 	// deletionMemory is how long a deletion is remembered: longer than any cache lags.
 	deletionMemory = 30 * time.Second
-	// deletionsRemembered is a bound on memory, high enough for test suites that delete a namespace
-	// with each test.
+	// deletionsRemembered bounds the memory. It is high enough for test suites that delete a
+	// namespace with each test.
 	deletionsRemembered = 10_000
 
 	// missingWait is how long a create waits for its namespace to appear in the cache.
@@ -97,14 +97,14 @@ var Descriptor = plugin.Descriptor{
 
 type namespaceLifecycle struct {
 	namespaces *namespaces.Namespaces
-	// deleted holds the names of the namespaces for which the cache isn't believed.
+	// deleted holds the names of the namespaces for which the plugin doesn't rely on the cache.
 	deleted *cache.LRUExpireCache
 }
 
 var _ plugin.Mutator = &namespaceLifecycle{}
 
-// Admit refuses what the namespace's state doesn't allow. It changes nothing, but belongs into the
-// mutating phase: a refused request must not have had the side effects of other plugins.
+// Admit refuses requests that the namespace's state doesn't allow. It changes nothing, but belongs
+// into the mutating phase: a refused request must not have had the side effects of other plugins.
 func (p *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	switch {
 	case a.GetKind().GroupKind() == namespaceKind:
@@ -129,7 +129,7 @@ func (p *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	}
 }
 
-// admitNamespace protects the immortal namespaces and takes notice of the other ones' end.
+// admitNamespace protects the immortal namespaces, and remembers the deletion of others.
 func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 	switch a.GetOperation() {
 	case admission.Delete:
@@ -138,7 +138,7 @@ func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 		}
 		p.deleted.Add(a.GetName(), nil, deletionMemory)
 	case admission.Update:
-		// The old object, which is the stored one: the new one says what the client wrote.
+		// The old object is the stored one; the new one has what the client wrote.
 		if old, err := meta.Accessor(a.GetOldObject()); err == nil && old.GetDeletionTimestamp() != nil {
 			p.deleted.Add(a.GetName(), nil, deletionMemory)
 		}
@@ -146,7 +146,7 @@ func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 	return nil
 }
 
-// find returns the request's namespace, from the cache if that can be up to date.
+// find returns the request's namespace. It uses the cache if that can be up to date.
 func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
 	if a.GetOperation() == admission.Create && err != nil && apierrors.IsNotFound(err) {
@@ -161,7 +161,7 @@ func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (
 	case err != nil:
 		return nil, err
 	case namespace.Status.Phase == corev1.NamespaceTerminating:
-		return namespace, nil // a namespace never returns from that, so there is nothing to miss
+		return namespace, nil // a namespace stays terminating, so the cache can't be out of date
 	default:
 		if _, deleted := p.deleted.Get(a.GetNamespace()); !deleted {
 			return namespace, nil
@@ -170,7 +170,7 @@ func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (
 	return p.namespaces.Live(ctx, a.GetNamespace())
 }
 
-// terminating is the refusal that controllers recognize by its cause: they stop trying.
+// terminating returns the refusal. Controllers recognize it by its cause, and stop trying.
 func terminating(a admission.Attributes) error {
 	err := admission.NewForbidden(a,
 		fmt.Errorf("unable to create new content in namespace %s because it is being terminated", a.GetNamespace()))

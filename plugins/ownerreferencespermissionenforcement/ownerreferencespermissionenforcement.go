@@ -52,7 +52,7 @@ var Descriptor = plugin.Descriptor{
 		"finalizers of its owner.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	// It looks at the metadata of everything that is written, which needs no conversion.
+	// The plugin reads the metadata of everything that is written, which needs no conversion.
 	Access: []rbacv1.PolicyRule{plugin.AskAuthorizer},
 	Server: plugin.Server{
 		Internal: true,
@@ -118,8 +118,8 @@ func equal(a, b metav1.OwnerReference) bool {
 		ptr.Equal(a.Controller, b.Controller) && ptr.Equal(a.BlockOwnerDeletion, b.BlockOwnerDeletion)
 }
 
-// blocks reports whether refs have one to the same owner that blocks its deletion. The last one to
-// it counts, as upstream.
+// blocks reports whether refs have a reference to the same owner that blocks its deletion. As
+// upstream, the last reference to the owner counts.
 func blocks(refs []metav1.OwnerReference, ref metav1.OwnerReference) bool {
 	for _, other := range slices.Backward(refs) {
 		if other.UID == ref.UID {
@@ -148,8 +148,8 @@ func (p *ownerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a a
 	if len(refs) == 0 {
 		return nil
 	}
-	// Asked first: who may do it for all things, as most controllers may, needs no mapping, which
-	// takes a call to the server where the kind isn't known yet.
+	// This check comes first. A user with the right for all resources, as most controllers have it,
+	// needs no mapping, and a mapping takes a call to the server if the kind isn't known yet.
 	everything := authorizer.AttributesRecord{
 		User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
 		Name: "*", APIGroup: "*", APIVersion: "*", Resource: "*", Subresource: "finalizers",
@@ -165,8 +165,8 @@ func (p *ownerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a a
 					"APIVersion %s Kind %s: %w",
 					ref.APIVersion, ref.Kind, err))
 		}
-		// A kind may be that of several resources. All of them must be allowed, since the reference
-		// doesn't tell which.
+		// Several resources may have the same kind. All of them must be allowed, since the
+		// reference doesn't tell which one it means.
 		for _, mapping := range mappings {
 			what := authorizer.AttributesRecord{
 				User: a.GetUserInfo(), Verb: "update", ResourceRequest: true,
@@ -187,7 +187,7 @@ func (p *ownerReferencesPermissionEnforcement) mayBlock(ctx context.Context, a a
 	return nil
 }
 
-// mappings are the resources that a reference's kind may be that of.
+// mappings returns the resources whose kind is that of the reference.
 func (p *ownerReferencesPermissionEnforcement) mappings(ref metav1.OwnerReference) ([]*meta.RESTMapping, error) {
 	version, err := schema.ParseGroupVersion(ref.APIVersion)
 	if err != nil {

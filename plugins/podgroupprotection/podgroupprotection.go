@@ -23,7 +23,7 @@ import (
 
 const (
 	name = "PodGroupProtection"
-	// finalizer is known to the controller, too: k8s.io/kubernetes/pkg/apis/scheduling.
+	// finalizer is the name that the controller uses, too: k8s.io/kubernetes/pkg/apis/scheduling.
 	finalizer = schedulingv1alpha2.GroupName + "/podgroup-protection"
 )
 

@@ -12,7 +12,7 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// The configuration has Kubernetes' format or, for what that has no field for, one of our own.
+// The configuration has Kubernetes' format or, for settings that it has no field for, our own.
 const (
 	upstreamVersion = "podtolerationrestriction.admission.k8s.io/v1alpha1"
 	upstreamKind    = "Configuration"
@@ -20,7 +20,7 @@ const (
 	ownKind         = name + "Configuration"
 )
 
-// lists are the cluster's lists, for namespaces without their own. Kubernetes' format has only
+// lists holds the cluster's lists, for namespaces without their own. Kubernetes' format has only
 // these.
 type lists struct {
 	Default   []corev1.Toleration `json:"default"`
@@ -29,11 +29,11 @@ type lists struct {
 
 type configuration struct {
 	lists
-	// Conflicts is Reject if it isn't set.
+	// Conflicts defaults to Reject.
 	Conflicts conflictPolicy `json:"conflicts"`
 }
 
-// conflictPolicy says what becomes of a pod whose tolerations contradict the default ones.
+// conflictPolicy says what happens to a pod whose tolerations contradict the default ones.
 type conflictPolicy string
 
 const (
@@ -71,7 +71,8 @@ func load(config io.Reader) (configuration, error) {
 	return c, nil
 }
 
-// isOwn reports whether a configuration is of our own kind. One that can't be read isn't.
+// isOwn reports whether a configuration is of our own kind. It returns false if the configuration
+// can't be read.
 func isOwn(content []byte) bool {
 	document, err := configfile.Document(bytes.NewReader(content))
 	if err != nil {

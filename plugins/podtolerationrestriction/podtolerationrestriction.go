@@ -84,13 +84,13 @@ var Descriptor = plugin.Descriptor{
 
 type podTolerationRestriction struct {
 	namespaces *namespaces.Namespaces
-	// cluster holds where a namespace says nothing.
+	// cluster applies if a namespace has no annotation.
 	cluster configuration
 
 	defaults, whitelists *namespaces.Derived[list]
 }
 
-// list is the content of an annotation of a namespace. It must not be changed.
+// list holds the content of an annotation of a namespace. Callers must not change it.
 type list struct {
 	tolerations []corev1.Toleration
 	// found reports whether the namespace has the annotation.
@@ -103,7 +103,7 @@ var (
 	_ plugin.Validator = &podTolerationRestriction{}
 )
 
-// Admit adds to a pod's tolerations, and refuses what Validate does.
+// Admit adds to a pod's tolerations. It refuses the same pods as Validate.
 func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -129,7 +129,7 @@ func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attrib
 	return p.checkWhitelist(ctx, a, pod)
 }
 
-// defaultsFor are the default tolerations of a new pod.
+// defaultsFor returns the default tolerations of a new pod.
 func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.Attributes, pod *corev1.Pod) ([]corev1.Toleration,
 	error) {
 	namespace, err := p.namespaces.Of(ctx, a)
@@ -217,9 +217,9 @@ func (l list) orCluster(cluster []corev1.Toleration) list {
 	return l
 }
 
-// bestEffort reports whether neither the pod nor its containers state cpu or memory. It is
-// GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos by the spec alone, because the status
-// of a new pod isn't stored.
+// bestEffort reports whether neither the pod nor its containers state cpu or memory. It decides as
+// GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the spec alone, because the
+// status of a new pod isn't stored.
 func bestEffort(spec *corev1.PodSpec) bool {
 	if spec.Resources != nil {
 		return !setsCompute(spec.Resources)

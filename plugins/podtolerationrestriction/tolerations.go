@@ -15,7 +15,7 @@ import (
 	"gatehouse.dev/plugins/internal/tolerations"
 )
 
-// parse reads a list of tolerations as the annotations have it, in JSON. Nothing at all is an empty
+// parse reads a list of tolerations in JSON, as annotations have it. An empty text is an empty
 // list.
 func parse(text string, path *field.Path) ([]corev1.Toleration, error) {
 	if text == "" {
@@ -35,7 +35,7 @@ func parse(text string, path *field.Path) ([]corev1.Toleration, error) {
 	return tolerations, nil
 }
 
-// validate says what is wrong with tolerations, as the API does for those of a pod:
+// validate returns what is wrong with tolerations, by the API's rules for those of a pod:
 // ValidateTolerations in k8s.io/kubernetes/pkg/apis/core/validation.
 func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList {
 	var errs field.ErrorList
@@ -82,8 +82,8 @@ func validate(tolerations []corev1.Toleration, path *field.Path) field.ErrorList
 }
 
 // merge returns the pod's tolerations and the additions. If one toleration covers another, the
-// wider one stays, and of equal ones the pod's. The pod's are compared with the additions only,
-// because there may be any number. The result shares nothing with the additions.
+// wider one stays; of two equal ones, the pod's stays. The pod's tolerations are compared with the
+// additions only, because there may be any number. The result shares nothing with the additions.
 func merge(pod, additions []corev1.Toleration) []corev1.Toleration {
 	merged := make([]corev1.Toleration, 0, len(pod)+len(additions))
 	for _, t := range pod {
@@ -107,8 +107,8 @@ func widened(t corev1.Toleration, list []corev1.Toleration) bool {
 		})
 }
 
-// conflicts reports whether there are defaults for the toleration's key and effect, none of which
-// covers it or is covered by it.
+// conflicts reports whether there are defaults for the toleration's key and effect, but none of
+// them covers it or is covered by it.
 func conflicts(t corev1.Toleration, defaults []corev1.Toleration) bool {
 	same, t := false, withOperator(t)
 	for _, d := range defaults {

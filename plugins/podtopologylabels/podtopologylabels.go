@@ -33,7 +33,7 @@ const (
 	binding = "binding"
 )
 
-// copied are the labels that a pod gets of its node's.
+// copied holds the labels that a pod gets from its node.
 var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
 // Descriptor describes PodTopologyLabels. It needs informers.

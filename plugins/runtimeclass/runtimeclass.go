@@ -40,7 +40,7 @@ import (
 
 const name = "RuntimeClass"
 
-// In Kubernetes' words.
+// These errors have Kubernetes' words.
 var (
 	errOther  = errors.New("pod rejected: Pod's Overhead doesn't match RuntimeClass's defined Overhead")
 	errNobody = errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
@@ -83,7 +83,7 @@ var (
 	_ plugin.Validator = &runtimeClass{}
 )
 
-// Admit gives the pod what its class says.
+// Admit gives the pod the overhead and the scheduling constraints of its class.
 func (p *runtimeClass) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, class, err := p.find(ctx, a)
 	if err != nil || class == nil {
@@ -137,7 +137,7 @@ func (p *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ a
 	return nil
 }
 
-// find returns the pod of a request and its class, nil if it names none.
+// find returns the pod of a request and its class, nil if the pod names none.
 func (p *runtimeClass) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.RuntimeClassName == nil {

@@ -8,13 +8,13 @@ import (
 	"gatehouse.dev/plugins/internal/tolerations"
 )
 
-// maxCompared is how many tolerations are all compared with each other. A pod may have any number,
-// and comparing them takes the square of that. If there are more, the pod's are compared with the
-// class's only.
+// maxCompared is the largest number of tolerations that are all compared with each other. A pod may
+// have any number, and the comparison's time grows with its square. If there are more, the pod's
+// are compared with the class's only.
 const maxCompared = 500
 
 // merge returns the pod's tolerations and its class's. If one toleration covers another, the wider
-// one stays, and of equal ones the first. The result shares nothing with the additions.
+// one stays; of two equal ones, the first stays. The result shares nothing with the additions.
 //
 // Upstream: MergeTolerations in k8s.io/kubernetes/pkg/util/tolerations.
 func merge(pod, additions []corev1.Toleration) []corev1.Toleration {

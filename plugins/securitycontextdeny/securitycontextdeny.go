@@ -49,7 +49,7 @@ type securityContextDeny struct{}
 
 var _ plugin.Validator = securityContextDeny{}
 
-// Validate refuses a pod with everything it may not set.
+// Validate refuses a pod, and names all fields that it may not set.
 func (securityContextDeny) Validate(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
@@ -74,7 +74,7 @@ func (securityContextDeny) Validate(_ context.Context, a admission.Attributes, _
 	return nil
 }
 
-// forbidden are the paths of what the pod sets and may not.
+// forbidden returns the paths of the fields that the pod sets and may not set.
 func forbidden(spec *corev1.PodSpec) []string {
 	var paths []string
 	if c := spec.SecurityContext; c != nil {

@@ -23,16 +23,16 @@ import (
 
 var pods = corev1.Resource("pods")
 
-// Operations and Resources are the requests that such a plugin is asked about.
+// Operations and Resources hold the requests that such a plugin handles.
 var (
 	Operations = []admission.Operation{admission.Connect}
 	Resources  = plugin.On(pods, "exec", "attach")
 	Access     = []rbacv1.PolicyRule{plugin.To("get", "", "pods")}
 )
 
-// New makes the New of a plugin's descriptor. Every such plugin refuses privileged containers; with
-// hostNamespaces it also refuses pods in the host's PID or IPC namespace. It needs a client: the
-// pod is read live at each request, since nothing but its name is in one.
+// New returns the New of a plugin's descriptor. Every such plugin refuses privileged containers;
+// with hostNamespaces it also refuses pods in the host's PID or IPC namespace. It needs a client: a
+// request has only the pod's name, so the pod is read live.
 func New(name string, hostNamespaces bool) func(io.Reader, *plugin.Env) (plugin.Plugin, error) {
 	return func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
@@ -52,11 +52,11 @@ type denier struct {
 
 var _ plugin.Validator = &denier{}
 
-// Validate refuses to connect to a pod of which it finds what it looks for.
+// Validate refuses to connect to a pod that has the host's privileges.
 func (d *denier) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	pod, err := d.pods.Pods(a.GetNamespace()).Get(ctx, a.GetName(), metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
-		return err // which is what the request would end with anyway
+		return err // the request would fail in the same way anyway
 	}
 	if err != nil {
 		return unanswered.Refusal(err, admission.NewForbidden(a, err))

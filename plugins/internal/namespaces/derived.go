@@ -5,11 +5,11 @@ import (
 	"k8s.io/utils/lru"
 )
 
-// derivedKept bounds how many namespaces a Derived remembers: those that requests were about last.
+// derivedKept bounds how many namespaces a Derived remembers. It remembers the most recently used.
 const derivedKept = 4096
 
-// Derived remembers what something derives from namespaces, such as what their annotations mean,
-// which is the same for request after request.
+// Derived remembers a value derived from each namespace, such as the meaning of its annotations,
+// because it is the same for many requests.
 type Derived[T any] struct {
 	derive func(*corev1.Namespace) T
 	known  *lru.Cache // of derived[T], by name
@@ -20,7 +20,8 @@ type derived[T any] struct {
 	value T
 }
 
-// Derive remembers what derive returns, which must depend on the namespace alone.
+// Derive returns a Derived that remembers the results of derive, which must depend on the namespace
+// alone.
 func Derive[T any](derive func(*corev1.Namespace) T) *Derived[T] {
 	return &Derived[T]{derive, lru.New(derivedKept)}
 }

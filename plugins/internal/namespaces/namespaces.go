@@ -17,18 +17,18 @@ import (
 	"gatehouse.dev/plugin/ready"
 )
 
-// Namespaces are the namespaces of the cluster.
+// Namespaces looks up the namespaces of the cluster.
 type Namespaces struct {
-	// The gate opens once the cache has synced. Of waits for it, Get does without; before a look
-	// into the Cache it is the plugin's to wait.
+	// The gate opens once the cache has synced. Of waits for it; Get doesn't. A plugin that uses
+	// Cache must wait itself.
 	ready.Gate
-	// Cache has the namespaces as the watch showed them last. They are not to be changed.
+	// Cache has the namespaces as the watch showed them last. Callers must not change them.
 	Cache corev1listers.NamespaceLister
 
 	client kubernetes.Interface
 }
 
-// New is for a plugin's New. The error names the plugin and what env lacks.
+// New is called in a plugin's New. The error names the plugin and what env lacks.
 func New(plugin string, env *plugin.Env) (*Namespaces, error) {
 	if err := ready.Needs(plugin, env); err != nil {
 		return nil, err
@@ -37,7 +37,7 @@ func New(plugin string, env *plugin.Env) (*Namespaces, error) {
 	return &Namespaces{ready.After(informer.Informer()), informer.Lister(), env.Client}, nil
 }
 
-// Of is the namespace of the request, which is not to be changed. The error is the request's
+// Of returns the namespace of the request. Callers must not change it. The error is the request's
 // refusal: 404 if there is no such namespace, 403 if the cache doesn't sync in time, and an
 // internal error if the live read fails otherwise, which says nothing about the request.
 func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
@@ -51,8 +51,8 @@ func (n *Namespaces) Of(ctx context.Context, a admission.Attributes) (*corev1.Na
 	return namespace, nil
 }
 
-// Get is a namespace of the cache, or else of the server; it is not to be changed. It doesn't wait
-// for the cache: one that hasn't synced only makes for more live reads.
+// Get returns a namespace from the cache, or else from the server. Callers must not change it. Get
+// doesn't wait for the cache: if the cache hasn't synced, there are only more live reads.
 func (n *Namespaces) Get(ctx context.Context, name string) (*corev1.Namespace, error) {
 	namespace, err := n.Cache.Get(name)
 	if err != nil && apierrors.IsNotFound(err) {
@@ -67,7 +67,7 @@ func (n *Namespaces) Live(ctx context.Context, name string) (*corev1.Namespace, 
 }
 
 // Refusal returns the error for a request whose namespace can't be read. A missing namespace is the
-// request's fault, any other error isn't.
+// request's fault; other errors aren't.
 func Refusal(err error) error {
 	if apierrors.IsNotFound(err) {
 		return err

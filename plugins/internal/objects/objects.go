@@ -1,4 +1,5 @@
-// Package objects is for plugins that look at one kind: the object, or old object, of a request.
+// Package objects converts the object, or old object, of a request for plugins that handle one
+// kind.
 package objects
 
 import (
@@ -9,8 +10,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 )
 
-// As is the object, or old object, of a request as its Go type. Whatever else it may be, which no
-// API server sends, is refused as a bad request, in the name of the plugin.
+// As returns the object, or old object, of a request as its Go type. It refuses any other object,
+// which no API server sends, as a bad request in the name of the plugin.
 func As[T runtime.Object](plugin string, a admission.Attributes, object runtime.Object) (T, error) {
 	typed, ok := object.(T)
 	if !ok {

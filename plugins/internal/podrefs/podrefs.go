@@ -12,8 +12,8 @@ import (
 	"gatehouse.dev/plugin/podspec"
 )
 
-// InContainer are the names of the Secrets that a container's environment is from, and after each
-// where it stands, as messages have it: "envFrom", or "envVar" and the variable's name.
+// InContainer returns the names of the Secrets in a container's environment. With each comes its
+// place, as messages have it: "envFrom", or "envVar" and the variable's name.
 func InContainer(c *corev1.Container) iter.Seq2[string, string] {
 	return func(yield func(secret, where string) bool) {
 		for i := range c.EnvFrom {
@@ -30,8 +30,8 @@ func InContainer(c *corev1.Container) iter.Seq2[string, string] {
 	}
 }
 
-// InVolume are the names of the Secrets that a volume is made of or mounted with, and after each
-// the field of the volume that names it.
+// InVolume returns the names of the Secrets that a volume is made of or mounted with. With each
+// comes the field of the volume that names it.
 func InVolume(v *corev1.Volume) iter.Seq2[string, string] {
 	return func(yield func(secret, field string) bool) {
 		if v.Projected != nil {
@@ -49,8 +49,8 @@ func InVolume(v *corev1.Volume) iter.Seq2[string, string] {
 	}
 }
 
-// secretOf is the one Secret that a source other than a projected one names, and the field that
-// does.
+// secretOf returns the one Secret that a source other than a projected one names, and the field
+// that names it.
 func secretOf(source *corev1.VolumeSource) (field, secret string) {
 	local := func(field string, ref *corev1.LocalObjectReference) (string, string) {
 		if ref == nil {
@@ -107,9 +107,9 @@ func UsesSecrets(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// First is the resource of an API object that a pod needs on its node, "configmaps" say, and how it
-// gets there where that isn't plain; empty if it needs none. A volume whose source this package
-// doesn't know is an error: it may need any.
+// First returns the resource of an API object that a pod needs on its node, such as "configmaps",
+// and how it gets there if that isn't obvious. It returns "" if the pod needs none. A volume whose
+// source this package doesn't know is an error, because it may need any object.
 //
 // The words are upstream's: HasAPIObjectReference in k8s.io/kubernetes/pkg/api/pod/util.go.
 func First(spec *corev1.PodSpec) (resource string, err error) {
@@ -163,7 +163,8 @@ func usesConfigMaps(spec *corev1.PodSpec) bool {
 	return false
 }
 
-// inVolume is First for one volume. A source counts even if it doesn't say the object's name.
+// inVolume does the same as First for one volume. A source counts even if it doesn't name the
+// object.
 func inVolume(v *corev1.Volume) (resource string, err error) {
 	switch {
 	case v.AWSElasticBlockStore != nil, v.AzureDisk != nil, v.CephFS != nil, v.Cinder != nil, v.DownwardAPI != nil,
@@ -201,8 +202,8 @@ func inVolume(v *corev1.Volume) (resource string, err error) {
 	return "", fmt.Errorf("unknown volume type for volume %q", v.Name)
 }
 
-// inProjection is the resource of the object that one source of a projected volume needs, empty for
-// none, and whether the source is known.
+// inProjection returns the resource of the object that one source of a projected volume needs, ""
+// for none. known reports whether this package knows the source.
 func inProjection(s *corev1.VolumeProjection) (resource string, known bool) {
 	switch {
 	case s.ConfigMap != nil:

@@ -1,9 +1,9 @@
 // Package signers asks an authorizer, for the plugins for certificates, whether a user may do
 // something for a signer.
 //
-// Signers are no objects. They are names of a domain and a path, such as example.com/serving.
-// Rights are granted as if they were objects of the resource signers in certificates.k8s.io: for
-// the name itself, or for all of a domain by example.com/*.
+// Signers are names of a domain and a path, such as example.com/serving, not objects. Rights are
+// granted as if they were objects of the resource signers in certificates.k8s.io: for the name
+// itself, or for all of a domain by example.com/*.
 package signers
 
 import (
@@ -21,8 +21,8 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
-// Needs is for the New of a plugin that asks an authorizer and takes no configuration. The error
-// names the plugin.
+// Needs is called in the New of a plugin that asks an authorizer and takes no configuration. The
+// error names the plugin.
 func Needs(plugin string, config io.Reader, env *plugin.Env) error {
 	if err := pluginconfig.None(plugin, config); err != nil {
 		return err
@@ -33,8 +33,8 @@ func Needs(plugin string, config io.Reader, env *plugin.Env) error {
 	return nil
 }
 
-// Allowed reports whether the user may do verb for a signer, by its name or by its domain. An
-// authorizer that fails allows nothing.
+// Allowed reports whether the user may do verb for a signer, by the signer's name or by its domain.
+// It returns false if the authorizer fails.
 func Allowed(ctx context.Context, authz authorizer.Authorizer, info user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {

@@ -1,5 +1,5 @@
-// Package tolerations compares tolerations as Kubernetes does where it merges them, for the plugins
-// that merge a pod's with those of its namespace or of its RuntimeClass.
+// Package tolerations compares tolerations by the rules of Kubernetes' merge. It is for the plugins
+// that merge a pod's tolerations with those of its namespace or of its RuntimeClass.
 package tolerations
 
 import (
@@ -14,8 +14,8 @@ func Equal(a, b corev1.Toleration) bool {
 }
 
 // Covers reports whether wide tolerates every taint that narrow does, and at least as long. A
-// missing operator means Equal in wide, but not in narrow. Such a narrow is covered only by the
-// same words, or by Exists.
+// missing operator means Equal in wide, but not in narrow. A narrow without operator is covered
+// only by the same words, or by Exists.
 //
 // Source: k8s.io/kubernetes/pkg/util/tolerations/tolerations.go#isSuperset 6d331dd0
 func Covers(wide, narrow corev1.Toleration) bool {
@@ -38,6 +38,6 @@ func Covers(wide, narrow corev1.Toleration) bool {
 	case corev1.TolerationOpEqual, "":
 		return narrow.Operator == corev1.TolerationOpEqual && narrow.Value == wide.Value
 	default:
-		return false // of numeric comparisons only the same
+		return false // numeric comparisons cover only themselves
 	}
 }
