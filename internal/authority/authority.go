@@ -1,8 +1,8 @@
-// Package authority is a certificate authority in memory: it signs the certificates that servers
-// and clients prove with who they are. Where its certificate and key are kept is its users' affair.
+// Package authority is a certificate authority in memory. It signs the certificates by which
+// servers and clients prove who they are. Its users keep its certificate and key.
 //
-// All certificates begin to be valid before they are made, see Validity, so that they hold also for
-// whom the time is a little earlier.
+// All certificates begin to be valid before they are made (see Validity), so that machines whose
+// clocks are a little behind accept them.
 package authority
 
 import (
@@ -23,7 +23,7 @@ import (
 	"k8s.io/client-go/util/keyutil"
 )
 
-// Validity is from when until when a certificate holds.
+// Validity says from when until when a certificate is valid.
 type Validity struct{ NotBefore, NotAfter time.Time }
 
 // Authority signs certificates.
@@ -33,10 +33,10 @@ type Authority struct {
 	key         crypto.Signer
 }
 
-// NewKey makes a key for an authority or a certificate.
+// NewKey returns a new key for an authority or a certificate.
 func NewKey() (*ecdsa.PrivateKey, error) { return ecdsa.GenerateKey(elliptic.P256(), rand.Reader) }
 
-// New makes an authority of a key.
+// New returns a new authority with the key.
 func New(name string, key crypto.Signer, validity Validity) (*Authority, error) {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: name},
@@ -53,7 +53,7 @@ func New(name string, key crypto.Signer, validity Validity) (*Authority, error) 
 	return a, err
 }
 
-// Parse is an authority that was made before: of the first certificate of certPEM, and its key.
+// Parse returns an existing authority: the first certificate of certPEM, and its key.
 func Parse(certPEM, keyPEM []byte) (*Authority, error) {
 	certs, err := cert.ParseCertsPEM(certPEM)
 	if err != nil {
@@ -77,14 +77,14 @@ func Parse(certPEM, keyPEM []byte) (*Authority, error) {
 	return &Authority{Certificate: certs[0], key: key}, nil
 }
 
-// CertPEM is the authority's certificate.
+// CertPEM returns the authority's certificate.
 func (a *Authority) CertPEM() []byte { return Encode(a.Certificate) }
 
-// KeyPEM is the authority's key.
+// KeyPEM returns the authority's key.
 func (a *Authority) KeyPEM() ([]byte, error) { return keyutil.MarshalPrivateKeyToPEM(a.key) }
 
-// Serving makes a certificate with which a server proves that it is any of hosts (names or IP
-// addresses).
+// Serving returns a new certificate and its key. With them, a server proves that it is any of hosts
+// (names or IP addresses).
 func (a *Authority) Serving(name string, hosts []string, validity Validity) (certPEM, keyPEM []byte, err error) {
 	template := &x509.Certificate{
 		Subject:     pkix.Name{CommonName: name},
@@ -100,7 +100,8 @@ func (a *Authority) Serving(name string, hosts []string, validity Validity) (cer
 	return a.issue(template, validity)
 }
 
-// Client makes a certificate with which a client proves that it is user, in groups.
+// Client returns a new certificate and its key. With them, a client proves that it is user, in
+// groups.
 func (a *Authority) Client(user string, groups []string, validity Validity) (certPEM, keyPEM []byte, err error) {
 	return a.issue(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user, Organization: groups},
@@ -132,7 +133,7 @@ func (a *Authority) sign(template *x509.Certificate, public crypto.PublicKey, va
 	return x509.CreateCertificate(rand.Reader, template, a.Certificate, public, a.key)
 }
 
-// Encode is certificates in PEM form, one after the other.
+// Encode returns certificates in PEM form, one after the other.
 func Encode(certs ...*x509.Certificate) []byte {
 	var data []byte
 	for _, c := range certs {

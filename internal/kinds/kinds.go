@@ -13,29 +13,28 @@ import (
 )
 
 const (
-	// mapperReset is how often kinds are looked up anew whether or not one was missed. The figure
-	// is kube-apiserver's.
+	// mapperReset is the interval after which the mapper forgets all kinds, whether or not one was
+	// missing. The figure is kube-apiserver's.
 	mapperReset = 30 * time.Second
-	// mapperRetry is how long a kind that wasn't found is taken not to be served without asking
-	// again.
+	// mapperRetry is how long the mapper takes a missing kind as not served before it asks again.
 	mapperRetry = time.Second
 )
 
-// NewMapper makes what tells which resource a kind is of. It finds a new custom resource as soon as
+// NewMapper returns a mapper from kinds to resources. It finds a new custom resource as soon as
 // discovery shows it; kube-apiserver's takes up to mapperReset.
 func NewMapper(client discovery.DiscoveryInterface) *restmapper.DeferredDiscoveryRESTMapper {
 	return restmapper.NewDeferredDiscoveryRESTMapper(
 		&kinds{CachedDiscoveryInterface: cacheddiscovery.NewMemCacheClient(client)})
 }
 
-// Forget makes the mapper forget now and then what is served, until done is closed: a kind that was
+// Forget makes the mapper forget its kinds at intervals, until done is closed: a kind that was
 // found may have gone.
 func Forget(mapper *restmapper.DeferredDiscoveryRESTMapper, done <-chan struct{}) {
 	wait.Until(mapper.Reset, mapperReset, done)
 }
 
-// kinds is a cache that says itself that it isn't fresh any more. The mapper asks it that when it
-// doesn't know a kind; the library's would always say yes.
+// kinds is a cache that stops being fresh by itself. The mapper calls Fresh if it doesn't know a
+// kind; the library's own cache would always return true.
 type kinds struct {
 	discovery.CachedDiscoveryInterface
 	mu    sync.Mutex

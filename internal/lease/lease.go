@@ -1,5 +1,5 @@
-// Package lease is leader election over a Lease, for work that must have ended before another
-// process begins it.
+// Package lease implements leader election with a Lease, for work that must have ended before
+// another process begins it.
 package lease
 
 import (
@@ -17,20 +17,21 @@ import (
 	"k8s.io/klog/v2"
 )
 
-// kube-controller-manager's figures.
+// The durations are kube-controller-manager's.
 const (
-	// Duration is how long a lease is held that isn't renewed.
+	// Duration is how long a lease is held without being renewed.
 	Duration = 15 * time.Second
-	// RenewDeadline is how long a leader tries to renew it before it ends its work.
+	// RenewDeadline is how long a leader tries to renew its lease before it ends its work.
 	RenewDeadline = 10 * time.Second
-	// RetryPeriod is how often a leader renews it, and others look whether it is free.
+	// RetryPeriod is how often a leader renews the lease, and how often others check whether it is
+	// free.
 	RetryPeriod = 2 * time.Second
 )
 
-// ErrLost is Lead's error when the lease could not be renewed in time, or somebody else took it.
+// ErrLost is returned by Lead if the lease couldn't be renewed in time, or another process took it.
 var ErrLost = errors.New("lost the lease")
 
-// Identity is one that no other process has.
+// Identity returns an identity that no other process has.
 func Identity() (string, error) {
 	host, err := os.Hostname()
 	if err != nil {
@@ -39,10 +40,10 @@ func Identity() (string, error) {
 	return host + "_" + uuid.NewString(), nil
 }
 
-// Lead waits for the lease and works while it holds it. It returns when the work has ended.
-// The work's context ends when ctx ends or the lease is lost. Only then is the lease given away, so
-// that the next holder doesn't work at the same time. Lead returns the work's error, or ErrLost if
-// the lease was lost. It may be called again after that.
+// Lead waits for the lease and works while it holds it. It returns when the work has ended. The
+// work's context ends when ctx ends or the lease is lost. Lead gives the lease away only after the
+// work has ended, so that the next holder doesn't work at the same time. Lead returns the work's
+// error, or ErrLost if the lease was lost. It may be called again after that.
 func Lead(ctx context.Context, lock resourcelock.Interface, work func(context.Context) error) error {
 	electing, stop := context.WithCancel(ctx)
 	defer stop()
@@ -74,7 +75,7 @@ func Lead(ctx context.Context, lock resourcelock.Interface, work func(context.Co
 	}
 	elector.Run(electing)
 	if begun.CompareAndSwap(false, true) {
-		result <- nil // nor will the work begin now
+		result <- nil // the work won't begin any more
 	}
 	ended := <-result
 	if !elector.IsLeader() {
@@ -86,8 +87,8 @@ func Lead(ctx context.Context, lock resourcelock.Interface, work func(context.Co
 	return ended
 }
 
-// release gives the lease away if it is held. The elector could do that, but does it while the work
-// goes on.
+// release gives the lease away if this process holds it. The elector could do that, but does it
+// while the work still runs.
 func release(lock resourcelock.Interface) error {
 	ctx, cancel := context.WithTimeout(context.Background(), RenewDeadline)
 	defer cancel()

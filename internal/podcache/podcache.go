@@ -1,7 +1,8 @@
-// Package podcache says what of a pod a server keeps in its caches. There are more pods than of
-// anything else, and nobody who reads the caches wants all of one: the node authorizer wants to
-// know what a pod on a node refers to, garbage collection when it ended, the protection of claims
-// which it uses, quotas what it costs. Only the controllers of workloads do, if they run.
+// Package podcache reduces pods to the parts that a server keeps in its caches. There are more pods
+// than other objects, and most readers need only a part of each: the node authorizer needs to know
+// what a pod on a node refers to, garbage collection when it ended, the protection of claims which
+// ones it uses, quotas what it costs. Only the controllers of workloads, if they run, need all of a
+// pod.
 package podcache
 
 import (
@@ -10,9 +11,10 @@ import (
 	corev1 "k8s.io/api/core/v1"
 )
 
-// Trim is the transformation of a cache's pods, a cache.TransformFunc: of labels, annotations,
-// managed fields, volumes and containers it leaves what is read. What else is in the cache, as the
-// note that a pod is gone, it leaves as it is. The pod is the cache's own and no copy.
+// Trim is a cache.TransformFunc for a cache of pods. It removes labels and managed fields, and
+// those annotations, volumes and parts of containers that no reader needs. It leaves other objects
+// as they are, such as the note that a pod is gone. The pod belongs to the cache, so Trim changes
+// it in place.
 func Trim(object any) (any, error) {
 	pod, ok := object.(*corev1.Pod)
 	if !ok {
@@ -20,7 +22,7 @@ func Trim(object any) (any, error) {
 	}
 	pod.ManagedFields, pod.Labels, pod.Annotations = nil, nil, annotations(pod.Annotations)
 	spec := &pod.Spec
-	// A pod without a node gives no node a right.
+	// Only a pod on a node gives a node the right to read its references.
 	refers := spec.NodeName != ""
 	spec.Volumes = volumes(spec.Volumes, refers)
 	spec.InitContainers = containers(spec.InitContainers, refers)
@@ -30,8 +32,8 @@ func Trim(object any) (any, error) {
 	return pod, nil
 }
 
-// Whole is Trim for caches that somebody reads who wants all of a pod. It leaves everything but
-// managed fields, which nobody wants.
+// Whole is a cache.TransformFunc for a cache with a reader that needs all of a pod. It removes only
+// managed fields, which no reader needs.
 func Whole(object any) (any, error) {
 	if pod, ok := object.(*corev1.Pod); ok {
 		pod.ManagedFields = nil
@@ -39,7 +41,7 @@ func Whole(object any) (any, error) {
 	return object, nil
 }
 
-// annotations are the one by which a kubelet's own pod is known.
+// annotations returns the annotation that marks a kubelet's own pod, if it is there.
 func annotations(all map[string]string) map[string]string {
 	if mirrored, ok := all[corev1.MirrorPodAnnotationKey]; ok {
 		return map[string]string{corev1.MirrorPodAnnotationKey: mirrored}
@@ -47,7 +49,8 @@ func annotations(all map[string]string) map[string]string {
 	return nil
 }
 
-// volumes holds the volumes that are claims, and the volumes that may refer to anything else.
+// volumes returns the volumes that are claims and, if refers is true, all others, because they may
+// refer to other objects.
 func volumes(all []corev1.Volume, refers bool) []corev1.Volume {
 	if refers {
 		return all
@@ -62,8 +65,8 @@ func volumes(all []corev1.Volume, refers bool) []corev1.Volume {
 	return slices.Clip(kept)
 }
 
-// containers are their resources and what their environment refers to. They are in a slice of their
-// own: what they were decoded into has room for all the fields of more of them.
+// containers returns the containers with their resources and the references of their environment.
+// The result is a new slice, because the old one has room for all fields of all containers.
 func containers(all []corev1.Container, refers bool) []corev1.Container {
 	if len(all) == 0 {
 		return nil
@@ -79,7 +82,8 @@ func containers(all []corev1.Container, refers bool) []corev1.Container {
 	return kept
 }
 
-// ephemeral containers state no resources. How many there are is what shows that one came.
+// ephemeral returns the ephemeral containers with the references of their environment. They state
+// no resources. Their number shows that one was added.
 func ephemeral(all []corev1.EphemeralContainer, refers bool) []corev1.EphemeralContainer {
 	if !refers || len(all) == 0 {
 		return nil
@@ -92,7 +96,7 @@ func ephemeral(all []corev1.EphemeralContainer, refers bool) []corev1.EphemeralC
 	return kept
 }
 
-// references are the variables whose values are in another object.
+// references returns the variables whose values are in another object.
 func references(all []corev1.EnvVar) []corev1.EnvVar {
 	var kept []corev1.EnvVar
 	for i := range all {

@@ -10,15 +10,15 @@ import (
 // object that has a quantity which is TooLong.
 func Decoder(d runtime.Decoder) runtime.Decoder { return &decoder{d, markAny} }
 
-// decoder refuses what has a quantity that is TooLong. mark returns a copy of a document with
-// marks, nil if there is nothing to mark.
+// decoder refuses documents that have a quantity which is TooLong. mark returns a copy of a
+// document with marks, nil if there is nothing to mark.
 type decoder struct {
 	runtime.Decoder
 	mark func(document []byte) []byte
 }
 
-// Decode implements runtime.Decoder. The error for a quantity is that of the decoder for one that
-// is none.
+// Decode implements runtime.Decoder. A quantity that is TooLong gets the same error as a text that
+// is no quantity.
 func (d *decoder) Decode(data []byte, kind *schema.GroupVersionKind, into runtime.Object) (
 	runtime.Object, *schema.GroupVersionKind, error) {
 	if marked := d.mark(data); marked != nil {
@@ -56,11 +56,11 @@ func Serializer(s runtime.NegotiatedSerializer) runtime.NegotiatedSerializer {
 
 type boundedSerializer struct {
 	runtime.NegotiatedSerializer
-	// marks are those of the decoders of each format.
+	// marks holds the mark function for the decoder of each format.
 	marks map[runtime.Decoder]func(document []byte) []byte
 }
 
-// DecoderToVersion implements runtime.NegotiatedSerializer. Each decoder of a request is made here.
+// DecoderToVersion implements runtime.NegotiatedSerializer. It makes each decoder of a request.
 func (s boundedSerializer) DecoderToVersion(d runtime.Decoder, version runtime.GroupVersioner) runtime.Decoder {
 	mark := s.marks[d]
 	if mark == nil {

@@ -9,11 +9,12 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer/cbor/direct"
 )
 
-// A mark changes a text of a document that is TooLong into one that is no quantity. So a document
-// that has marks can't be decoded if one of these texts is where the document's kind has a
-// quantity. Where there is any other text, a mark makes no difference.
+// A mark changes a text of a document that is TooLong into one that is no quantity. If one of these
+// texts stands for a quantity of the document's kind, the marked document can't be decoded. If it
+// is any other text, a mark makes no difference.
 
-// marked is what a marked text begins with. It isn't part of any quantity, and is part of base64.
+// marked is the first character of a marked text. It isn't part of any quantity, and is part of
+// base64.
 const marked = 'x'
 
 // markAny returns a copy of a document in JSON, YAML or protobuf with marks, nil if there is
@@ -28,8 +29,8 @@ func markAny(document []byte) []byte {
 	return markYAML(document)
 }
 
-// markJSON returns a copy of a document in JSON with marks, nil if there is nothing to mark. A text
-// with escapes has none: it can't be a quantity.
+// markJSON returns a copy of a document in JSON with marks, nil if there is nothing to mark. It
+// leaves texts with escapes alone: they can't be quantities.
 func markJSON(document []byte) []byte {
 	var copied []byte
 	eachScalar(document, func(begin, end int) {
@@ -49,7 +50,7 @@ func markJSON(document []byte) []byte {
 	return copied
 }
 
-// eachScalar calls found with the place of each string and number that may be TooLong, quotes
+// eachScalar calls found with the position of each string and number that may be TooLong, quotes
 // included.
 func eachScalar(document []byte, found func(begin, end int)) {
 	for i := 0; i < len(document); {
@@ -75,8 +76,8 @@ func eachScalar(document []byte, found func(begin, end int)) {
 	}
 }
 
-// endOfString returns what comes after the string that begins before i, less than 0 if that doesn't
-// end.
+// endOfString returns the index after the string that begins before i, less than 0 if the string
+// doesn't end.
 func endOfString(document []byte, i int) int {
 	for {
 		n := bytes.IndexByte(document[i:], '"')
@@ -105,7 +106,7 @@ func markYAML(document []byte) []byte {
 	}
 	converted, err := yaml.YAMLToJSON(document)
 	if err != nil {
-		return nil // which the decoder will say
+		return nil // the decoder reports it
 	}
 	return markJSON(converted)
 }
@@ -114,7 +115,7 @@ func markYAML(document []byte) []byte {
 func markCBOR(document []byte) []byte {
 	var content any
 	if err := direct.Unmarshal(document, &content); err != nil {
-		return nil // which the decoder will say
+		return nil // the decoder reports it
 	}
 	copied, found := markContent(content)
 	if !found {
@@ -122,13 +123,13 @@ func markCBOR(document []byte) []byte {
 	}
 	encoded, err := direct.Marshal(copied)
 	if err != nil {
-		return nil // can't be: it has been decoded from the same
+		return nil // impossible: it has been decoded from the same
 	}
 	return encoded
 }
 
 // markContent returns a copy of a document with marks, and whether it has any. The copy lacks keys
-// that begin with $: these are directives of a strategic merge patch, and no fields.
+// that begin with $, because these are directives of a strategic merge patch, not fields.
 func markContent(content any) (copied any, found bool) {
 	switch content := content.(type) {
 	case string:

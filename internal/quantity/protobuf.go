@@ -2,7 +2,7 @@ package quantity
 
 import "bytes"
 
-// protobufPrefix begins what Kubernetes writes in protobuf.
+// protobufPrefix is the prefix of protobuf documents that Kubernetes writes.
 //
 // Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
 var protobufPrefix = []byte("k8s\x00")
@@ -10,13 +10,13 @@ var protobufPrefix = []byte("k8s\x00")
 // IsProtobuf reports whether a document is one that Kubernetes wrote in protobuf.
 func IsProtobuf(document []byte) bool { return bytes.HasPrefix(document, protobufPrefix) }
 
-// maxDepth is how many messages deep a quantity's text is looked for. Kubernetes' kinds have none
-// deeper than 16.
+// maxDepth bounds how many messages deep markMessage looks for a quantity's text. Kubernetes' kinds
+// have none deeper than 16.
 const maxDepth = 24
 
 // markProtobuf returns a copy of a message with marks, nil if there is nothing to mark. The kind of
-// the message isn't known, so all that can be a text or a message is taken for both. A mark in a
-// text that only looks like a message makes no difference.
+// the message isn't known, so markProtobuf takes everything that can be a text or a message for
+// both. A mark in a text that only looks like a message makes no difference.
 func markProtobuf(message []byte) []byte {
 	var copied []byte
 	markMessage(message, min(len(protobufPrefix), len(message)), len(message), 0, func(i int) {
@@ -28,9 +28,9 @@ func markProtobuf(message []byte) []byte {
 	return copied
 }
 
-// markMessage calls mark for the first character of each text that is TooLong in a message, which
-// is at data[i:end]. It reads numbers as Kubernetes' generated code does, and groups as the
-// fields that are in them.
+// markMessage calls mark for the first character of each text that is TooLong in the message at
+// data[i:end]. It reads numbers as Kubernetes' generated code does, and groups as the fields that
+// are in them.
 func markMessage(data []byte, i, end, depth int, mark func(i int)) {
 	for i < end {
 		tag, next := varint(data, i, end)
@@ -56,13 +56,13 @@ func markMessage(data []byte, i, end, depth int, mark func(i int)) {
 				markMessage(data, begin, i, depth+1, mark)
 			}
 		case 6, 7:
-			return // which is no message
+			return // it isn't a message
 		}
 	}
 }
 
-// varint returns the number at data[i:end] and what comes after it. A number that isn't there, or
-// is too long, ends the message.
+// varint returns the number at data[i:end] and the index after it. A number that is missing or too
+// long ends the message.
 func varint(data []byte, i, end int) (n uint64, next int) {
 	for shift := 0; shift < 64 && i < end; shift += 7 {
 		b := data[i]

@@ -2,17 +2,17 @@
 //
 // Parsing, comparing or writing a resource.Quantity takes time that grows with the square of its
 // number of digits: 20 s for a million of them. An exponent stands for as many digits, so that a
-// comparison with 1e99999999 never ends. What is TooLong gets resource.ErrFormatWrong instead, as
-// "abc" does.
+// comparison with 1e99999999 never ends. A text that is TooLong gets resource.ErrFormatWrong
+// instead, as "abc" does.
 //
-// A program that decodes what others send wraps its decoder, or its codecs:
+// A program that decodes documents of others wraps its decoder, or its codecs:
 //
 //	decoder := quantity.Decoder(codecs.UniversalDeserializer())   // JSON, YAML and protobuf
 //	info.NegotiatedSerializer = quantity.Serializer(codecs)       // all that a server is sent
 //
-// A program that makes a typed object of something else asks Check, CheckJSON or CheckPatch before,
-// and one that parses a text asks TooLong. Texts that are no quantities, such as those of a
-// ConfigMap, may be of any length.
+// A program that makes a typed object from another form first calls Check, CheckJSON or CheckPatch.
+// A program that parses a single text first calls TooLong. Texts that are no quantities, such as
+// those of a ConfigMap, may be of any length.
 package quantity
 
 import (
@@ -58,9 +58,9 @@ func canBegin(c byte) bool {
 	return c <= ' ' || c >= 0x80 || c >= '0' && c <= '9' || c == '+' || c == '-' || c == '.'
 }
 
-// Check returns resource.ErrFormatWrong if a document has a text that is TooLong where object has a
-// quantity. The document is what encoding/json decodes, and object a pointer to an empty object of
-// its kind, to which Check writes.
+// Check returns resource.ErrFormatWrong if the object has a quantity for which the document has a
+// text that is TooLong. The document has the form that encoding/json decodes to. object is a
+// pointer to an empty object of the document's kind, to which Check writes.
 func Check(document, object any) error {
 	copied, found := markContent(document)
 	if !found {
@@ -73,7 +73,7 @@ func Check(document, object any) error {
 	return decodes(encoded, object)
 }
 
-// CheckJSON is Check for a document in JSON that is decoded into a typed object.
+// CheckJSON does the same as Check for a document in JSON that is decoded into a typed object.
 func CheckJSON(document []byte, object any) error {
 	if marked := markJSON(document); marked != nil {
 		return decodes(marked, object)
@@ -81,10 +81,10 @@ func CheckJSON(document []byte, object any) error {
 	return nil
 }
 
-// CheckPatch is Check for a strategic merge patch or an apply patch, in JSON or YAML. Directives
-// are not part of the object.
+// CheckPatch does the same as Check for a strategic merge patch or an apply patch, in JSON or YAML.
+// Directives are not part of the object.
 func CheckPatch(patch []byte, object any) error {
-	// An escape can write any character. In YAML texts are written in many ways.
+	// An escape can stand for any character, and YAML has many ways to write a text.
 	if json.Valid(patch) && !bytes.Contains(patch, []byte{'\\'}) && markJSON(patch) == nil {
 		return nil
 	}
@@ -92,20 +92,20 @@ func CheckPatch(patch []byte, object any) error {
 	if !json.Valid(patch) {
 		var err error
 		if encoded, err = yaml.YAMLToJSON(patch); err != nil {
-			return nil // which the one that applies the patch will say
+			return nil // the code that applies the patch reports it
 		}
 	}
 	decoder := json.NewDecoder(bytes.NewReader(encoded))
 	decoder.UseNumber()
 	var content any
 	if err := decoder.Decode(&content); err != nil {
-		return nil // can't be: it is valid
+		return nil // impossible: it is valid
 	}
 	return Check(content, object)
 }
 
 // decodes returns resource.ErrFormatWrong if the document can't be decoded because of a quantity.
-// Other errors are for the one that makes an object of the document.
+// It ignores other errors: the code that makes an object of the document reports them.
 func decodes(document []byte, object any) error {
 	if err := kjson.UnmarshalCaseSensitivePreserveInts(document, object); isWrong(err) {
 		return resource.ErrFormatWrong
