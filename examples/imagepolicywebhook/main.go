@@ -1,5 +1,5 @@
-// Command imagepolicywebhook is a backend of the admission plugin ImagePolicyWebhook, to start
-// one's own from. It admits images of one registry and, for whoever names a ticket, all others.
+// Command imagepolicywebhook is a backend of the admission plugin ImagePolicyWebhook, as a start
+// for your own. It admits images of one registry and, if the pod names a ticket, all others.
 package main
 
 import (
@@ -29,7 +29,7 @@ const (
 	ticket = "example.image-policy.k8s.io/ticket"
 )
 
-// review decides.
+// review decides whether the images of a pod may run.
 func review(spec imagepolicyv1alpha1.ImageReviewSpec) (status imagepolicyv1alpha1.ImageReviewStatus) {
 	if id := spec.Annotations[ticket]; id != "" {
 		status.Allowed = true
@@ -58,9 +58,9 @@ func serve(w http.ResponseWriter, r *http.Request) {
 	json.NewEncoder(w).Encode(answer)
 }
 
-// prepare makes certificates in the directory certificates, for the backend and for the API server,
-// and the kubeconfig with which the API server finds the backend at address and they know each
-// other.
+// prepare makes certificates in the directory certificates, for the backend and for the API server.
+// It also makes the kubeconfig with which the API server finds the backend at address and both
+// prove who they are.
 func prepare(address string) (*tls.Config, error) {
 	const dir = "certificates"
 	authority, err := pki.LoadAuthority(dir)
@@ -96,7 +96,7 @@ func prepare(address string) (*tls.Config, error) {
 		)
 }
 
-// run serves until ctx ends. ready is called when the backend can be reached.
+// run serves until ctx ends. It calls ready when the backend can be reached.
 func run(ctx context.Context, address string, ready func()) error {
 	listener, err := net.Listen("tcp", address)
 	if err != nil {

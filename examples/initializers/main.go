@@ -1,5 +1,5 @@
-// Command initializers is an initializer, to start one's own from. Images that name no registry it
-// takes from registry.example, and pods with an image of no certain version it doesn't let be.
+// Command initializers is an initializer, as a start for your own. It adds registry.example to
+// images that name no registry, and refuses pods with an image that names no version.
 package main
 
 import (
@@ -23,12 +23,12 @@ import (
 )
 
 const (
-	// name is what pods that wait for this initializer have in their list.
+	// name is this initializer's name in the list of a pod that waits for it.
 	name     = "podimage.example.com"
 	registry = "registry.example/"
 )
 
-// decide is the work: it changes the pod, or says why there must not be such a pod.
+// decide does the work: it changes the pod, or returns the reason why there must not be such a pod.
 func decide(pod *corev1.Pod) (refusal string) {
 	for i := range pod.Spec.Containers {
 		container := &pod.Spec.Containers[i]
@@ -42,7 +42,7 @@ func decide(pod *corev1.Pod) (refusal string) {
 	return ""
 }
 
-// initialize works on a pod whose turn it is, and does nothing with others.
+// initialize works on a pod if it is this initializer's turn, and leaves other pods alone.
 func initialize(ctx context.Context, client kubernetes.Interface, cached *corev1.Pod) error {
 	pending := initializers.Pending(cached.Annotations[initializers.PendingAnnotation])
 	if len(pending) == 0 || pending[0] != name || cached.Annotations[initializers.ErrorAnnotation] != "" {
@@ -50,7 +50,7 @@ func initialize(ctx context.Context, client kubernetes.Interface, cached *corev1
 	}
 	pod := cached.DeepCopy()
 	if refusal := decide(pod); refusal != "" {
-		// Without what has been done so far: only the annotation counts.
+		// Drop the changes made so far: only the annotation counts.
 		pod = cached.DeepCopy()
 		pod.Annotations[initializers.ErrorAnnotation] = refusal
 	} else {
@@ -60,9 +60,9 @@ func initialize(ctx context.Context, client kubernetes.Interface, cached *corev1
 	return err
 }
 
-// run is the initializer of a cluster until ctx ends.
+// run works as the initializer of a cluster until ctx ends.
 func run(ctx context.Context, config *rest.Config, ready func()) error {
-	// Whoever initializes must see what waits.
+	// An initializer must see objects that wait.
 	client, err := kubernetes.NewForConfig(initializers.Including(config))
 	if err != nil {
 		return err
@@ -99,7 +99,7 @@ func run(ctx context.Context, config *rest.Config, ready func()) error {
 			if pod, err = pods.Lister().Pods(namespace).Get(podName); err == nil {
 				err = initialize(ctx, client, pod)
 			} else {
-				err = nil // it is gone
+				err = nil // the pod is gone
 			}
 		}
 		if err != nil {

@@ -1,4 +1,4 @@
-// Command own-plugin is gatehouse with one admission plugin more.
+// Command own-plugin is gatehouse with an additional admission plugin.
 package main
 
 import (
@@ -7,8 +7,8 @@ import (
 	"gatehouse.dev/plugins"
 )
 
-// list is what the command runs. What costs a look at the pod comes before what costs a call over
-// the network.
+// list holds the plugins of the command. A plugin that reads the pod comes before one that calls
+// over the network, because it costs less.
 var list = plugin.InsertBefore(plugins.List, "ValidatingAdmissionWebhook", NoLatest)
 
 func main() { cli.Main(list) }

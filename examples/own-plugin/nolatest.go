@@ -16,8 +16,8 @@ import (
 
 const name = "NoLatest"
 
-// NoLatest refuses pods whose images can change under them. That holds for all of a pod's
-// containers, those that are added to a running pod for debugging included.
+// NoLatest refuses pods whose images can change under them. It checks all of a pod's containers,
+// including those that are added to a running pod for debugging.
 var NoLatest = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods with an image that has no tag, or the tag latest",

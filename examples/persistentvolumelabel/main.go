@@ -1,5 +1,5 @@
-// Command persistentvolumelabel is a cloud of two volumes, to try the admission plugin
-// PersistentVolumeLabel with: it answers as EC2's DescribeVolumes does, and doesn't look who asks.
+// Command persistentvolumelabel is a cloud of two volumes for trying out the admission plugin
+// PersistentVolumeLabel. It answers as EC2's DescribeVolumes does, without checking who asks.
 package main
 
 import (
@@ -17,7 +17,7 @@ import (
 	"gatehouse.dev/apiserver/pki"
 )
 
-// zones are where the volumes are.
+// zones holds the zone of each volume.
 var zones = map[string]string{"vol-1": "us-east-1a", "vol-2": "us-east-1b"}
 
 type volume struct {
@@ -68,7 +68,7 @@ func prepare() (*tls.Config, error) {
 	return &tls.Config{Certificates: []tls.Certificate{serving}}, os.WriteFile("aws-credentials", credentials, 0o600)
 }
 
-// run serves until ctx ends. ready is called when the cloud can be reached.
+// run serves until ctx ends. It calls ready when the cloud can be reached.
 func run(ctx context.Context, address string, ready func(address string)) error {
 	config, err := prepare()
 	if err != nil {

@@ -1,5 +1,5 @@
-// Command webhook has two admission webhooks that keep pods from being deleted by mistake.
-// README.md shows them at work.
+// Command webhook has two admission webhooks that keep users from deleting pods by mistake.
+// README.md shows how to run them.
 package main
 
 import (

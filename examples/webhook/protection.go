@@ -14,7 +14,7 @@ import (
 // protected is the label of pods that are protected against deletion, if its value is "true".
 const protected = "example.com/protected"
 
-// protect is the mutating webhook: new pods are protected unless they say otherwise.
+// protect implements the mutating webhook: it protects new pods unless they say otherwise.
 func protect(_ context.Context, request *admissionv1.AdmissionRequest) server.Response {
 	pod, err := server.Object[corev1.Pod](request)
 	if err != nil {
@@ -31,7 +31,7 @@ func protect(_ context.Context, request *admissionv1.AdmissionRequest) server.Re
 	return server.Allowed()
 }
 
-// keep is the validating webhook: protected pods are not deleted.
+// keep implements the validating webhook: it refuses to delete protected pods.
 func keep(_ context.Context, request *admissionv1.AdmissionRequest) server.Response {
 	pod, err := server.OldObject[corev1.Pod](request)
 	if err != nil {
