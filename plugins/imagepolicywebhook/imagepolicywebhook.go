@@ -106,8 +106,8 @@ func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attribute
 	}
 	for key, value := range status.AuditAnnotations {
 		if err := a.AddAnnotation(auditPrefix+key, value); err != nil {
-			klog.ErrorS(err, "An audit annotation of the image policy webhook backend is left out", "key", key, "value",
-				value)
+			klog.ErrorS(err, "Audit annotation of the image policy backend dropped; correct it in the backend", "plugin",
+				name, "key", key, "value", value)
 		}
 	}
 	switch {

@@ -105,8 +105,9 @@ func (e *estimator) estimates(ctx context.Context, namespace string, lacking []u
 		}
 		_ = group.Wait() // no answer is an error
 		if errors.Is(ctx.Err(), context.DeadlineExceeded) {
-			klog.ErrorS(ctx.Err(), "Resources of a pod's containers can't all be estimated in time", "namespace",
-				namespace, "questions", len(unknown))
+			klog.ErrorS(ctx.Err(), "Not all resources of a pod estimated: Prometheus took too long; raise the timeout "+
+				"in the plugin's configuration", "plugin", name, "namespace", namespace, "questions", len(unknown),
+				"timeout", e.timeout)
 		}
 	}
 
@@ -138,8 +139,9 @@ func (e *estimator) estimate(ctx context.Context, q question) estimate {
 		e.pausedUntil.Store(time.Now().Add(pause).UnixNano())
 	}
 	if err != nil {
-		klog.ErrorS(err, "Resources of a container can't be estimated", "image", q.image, "resource", q.resource,
-			"namespace", q.namespace)
+		klog.ErrorS(err, "Resource of a container not estimated: the query of Prometheus failed; check that it "+
+			"answers at the configured address", "plugin", name, "namespace", q.namespace, "image", q.image, "resource",
+			q.resource)
 	}
 	return answer
 }

@@ -78,11 +78,11 @@ func (p *prometheus) query(ctx context.Context, query string) (float64, bool, er
 
 func parseAnswer(status int, contentType string, body []byte) (value float64, found bool, err error) {
 	if mediaType, _, _ := mime.ParseMediaType(contentType); mediaType != "application/json" {
-		return 0, false, fmt.Errorf("answers with %q, not as Prometheus does", contentType)
+		return 0, false, fmt.Errorf("the answer's content type is %q, must be application/json", contentType)
 	}
 	var a answer
 	if err := json.Unmarshal(body, &a); err != nil {
-		return 0, false, fmt.Errorf("answers not as Prometheus does: %w", err)
+		return 0, false, fmt.Errorf("the answer is not that of Prometheus' API: %w", err)
 	}
 	switch {
 	case status == http.StatusBadRequest || status == http.StatusUnprocessableEntity:
@@ -90,17 +90,17 @@ func parseAnswer(status int, contentType string, body []byte) (value float64, fo
 	case status != http.StatusOK || a.Status != "success":
 		return 0, false, errors.New(a.Error)
 	case a.Data.ResultType != "vector" || len(a.Data.Result) > 1:
-		return 0, false, fmt.Errorf("answers with %d elements of a %q, must be one of a vector", len(a.Data.Result),
-			a.Data.ResultType)
+		return 0, false, fmt.Errorf("the answer has %d elements of the type %q, must be one element of a vector",
+			len(a.Data.Result), a.Data.ResultType)
 	case len(a.Data.Result) == 0:
 		return 0, false, nil
 	}
 	var text string
 	if err := json.Unmarshal(a.Data.Result[0].Value[1], &text); err != nil {
-		return 0, false, fmt.Errorf("answers with a value that is none: %w", err)
+		return 0, false, fmt.Errorf("the answer's value is not a number: %w", err)
 	}
 	if value, err = strconv.ParseFloat(text, 64); err != nil {
-		return 0, false, fmt.Errorf("answers with a value that is none: %w", err)
+		return 0, false, fmt.Errorf("the answer's value is not a number: %w", err)
 	}
 	return value, true, nil
 }

@@ -121,7 +121,8 @@ func byNamespace(objects []any) map[string][]preset {
 		selector, err := metav1.LabelSelectorAsSelector(&p.Spec.Selector)
 		if err != nil {
 			// The API server doesn't accept such a selector.
-			klog.ErrorS(err, "Preset selects no pods", "plugin", name, "podpreset", klog.KObj(p))
+			klog.ErrorS(err, "PodPreset ignored: its selector is invalid; correct spec.selector", "plugin", name, "podpreset",
+				klog.KObj(p))
 			continue
 		}
 		all[p.Namespace] = append(all[p.Namespace], preset{p, selector})

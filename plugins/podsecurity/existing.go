@@ -45,7 +45,8 @@ func (p *podSecurity) warnOfExisting(ctx context.Context, namespace string, enfo
 
 	s := survey{podSecurity: p, against: enforced, violations: map[string]*violation{}}
 	if err := s.read(ctx, namespace); err != nil {
-		klog.ErrorS(err, "Pods of a namespace not listed", "plugin", name, "namespace", namespace)
+		klog.ErrorS(err, "Existing pods of a namespace not checked: they can't be listed", "plugin", name, "namespace",
+			namespace)
 		return []string{"failed to list pods while checking new PodSecurity enforce level"}
 	}
 	for i := range s.alike {
@@ -84,7 +85,8 @@ func (s *survey) read(ctx context.Context, namespace string) error {
 			if options.Continue == "" {
 				return err
 			}
-			klog.V(2).InfoS("Not all pods of a namespace listed", "plugin", name, "namespace", namespace, "err", err)
+			klog.V(2).InfoS("Not all existing pods of a namespace checked: the rest can't be listed", "plugin", name,
+				"namespace", namespace, "err", err)
 			return nil
 		}
 		s.unread = int(ptr.Deref(list.RemainingItemCount, 0))

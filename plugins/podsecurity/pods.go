@@ -34,7 +34,8 @@ func (p *podSecurity) pod(ctx context.Context, a admission.Attributes) *verdict 
 	}
 	namespace, err := p.namespaces.Get(ctx, a.GetNamespace())
 	if err != nil {
-		klog.ErrorS(err, "Namespace of a pod not read", "plugin", name, "namespace", a.GetNamespace())
+		klog.ErrorS(err, "Pod refused: its namespace can't be read", "plugin", name, "namespace", a.GetNamespace(), "pod",
+			a.GetName())
 		refusal := apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace()))
 		return unexpected(unanswered.Refusal(err, refusal), err)
 	}

@@ -24,7 +24,8 @@ func (p *podSecurity) template(ctx context.Context, a admission.Attributes) *ver
 	}
 	namespace, err := p.namespaces.Get(ctx, a.GetNamespace())
 	if err != nil {
-		klog.ErrorS(err, "Namespace of a template of pods not read", "plugin", name, "namespace", a.GetNamespace())
+		klog.ErrorS(err, "Template of pods not checked: its namespace can't be read", "plugin", name, "resource",
+			a.GetResource().String(), "namespace", a.GetNamespace(), "name", a.GetName())
 		return &verdict{failed: fatal, audit: map[string]string{
 			errorKey: fmt.Sprintf("failed to lookup namespace %q: %v", a.GetNamespace(), err)}}
 	}
@@ -34,7 +35,8 @@ func (p *podSecurity) template(ctx context.Context, a admission.Attributes) *ver
 	}
 	template, err := templateOf(a.GetObject())
 	if err != nil {
-		klog.ErrorS(err, "Template of pods not found", "plugin", name, "resource", a.GetResource().String())
+		klog.ErrorS(err, "Template of pods not checked: the object has none that can be read", "plugin", name, "resource",
+			a.GetResource().String(), "namespace", a.GetNamespace(), "name", a.GetName())
 		return &verdict{failed: fatal, audit: map[string]string{
 			errorKey: fmt.Sprintf("failed to extract pod template: %v", err)}}
 	}

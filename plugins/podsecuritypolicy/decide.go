@@ -141,8 +141,8 @@ func (p *podSecurityPolicy) mayUse(ctx context.Context, users []user.Info, names
 				return true
 			}
 			if err != nil {
-				klog.V(4).InfoS("Whether a policy may be used can't be told", "plugin", name, "policy", policy, "user",
-					u.GetName(), "err", err)
+				klog.V(4).InfoS("Right to use a policy not checked: the authorizer failed", "plugin", name, "policy",
+					policy, "user", u.GetName(), "err", err)
 			}
 		}
 	}
