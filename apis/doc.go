@@ -1,16 +1,16 @@
 // Package apis holds the API types that Kubernetes doesn't carry: our own, and those that it has
-// dropped, in the versions in which it last served them. Go types, JSON names, defaults and models
-// of the latter are written to be what manifests and clients of those days expect.
+// dropped, in the versions in which it last served them. Go types, JSON names, defaults and models of
+// dropped types are as manifests and clients of those days expect.
 //
 //   - decisions/v1alpha1: Decision, the verdict on a request, and the reasons
 //   - admissionregistration/v1alpha1: InitializerConfiguration, served by Kubernetes until 1.13
 //   - policy/v1beta1: PodSecurityPolicy, served by Kubernetes until 1.24
 //   - settings/v1alpha1: PodPreset, served by Kubernetes until 1.19
-//   - openapi: what they look like in OpenAPI
-//   - initializers: what else there was to initializers than a kind
+//   - openapi: the types in OpenAPI
+//   - initializers: the names that initializers use, besides the kind
 //
 // The types are a library of k8s.io/api's size: the API server serves them (packages
-// legacy/removed and decision/api), the plugins of the same names read them.
+// legacy/removed and internal/decision/api), and the plugins of the same names read them.
 //
 // The zz_generated files come from the types, by the tools of the Kubernetes version that go.mod
 // requires:

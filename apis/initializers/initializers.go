@@ -1,10 +1,10 @@
-// Package initializers holds what everybody who deals with objects that wait for their initializers
-// agrees on: the admission plugin Initializers, which makes objects wait, the API server, which hides
-// them meanwhile, and every client that is an initializer or must see all objects.
+// Package initializers holds the names that everybody uses who deals with objects that wait for their
+// initializers. The admission plugin Initializers makes objects wait. The API server hides them
+// meanwhile. Clients that are initializers, or must see all objects, use the names too.
 //
-// Kubernetes, until 1.13, kept the list in metadata.initializers, and had includeUninitialized
-// among the options of get, list and watch. Neither is in today's types. The list is an annotation
-// now, and the option a parameter of the request's URL, by its old name.
+// Until 1.13 Kubernetes kept the list in metadata.initializers, and get, list and watch had an option
+// includeUninitialized. Today's types have neither. The list is now an annotation, and the option is a
+// parameter of the request's URL, under its old name.
 //
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package initializers
@@ -17,25 +17,25 @@ import (
 )
 
 const (
-	// PendingAnnotation lists the initializers that an object waits for, separated by commas. An
-	// initializer's turn is when it is the first; it then does its work and takes itself off, in
-	// one update. Without the annotation, or with an empty one, an object is initialized.
+	// PendingAnnotation lists the initializers that an object waits for, separated by commas. The
+	// first one has its turn: it does its work and removes itself from the list, in one update. An
+	// object without the annotation, or with an empty one, is initialized.
 	PendingAnnotation = "initializers.gatehouse.dev/pending"
 
-	// ErrorAnnotation is set, to the reason, by an initializer that doesn't want the object to be.
-	// The object is deleted.
+	// ErrorAnnotation holds the reason of an initializer that rejects the object. The initializer
+	// sets it, and the object is deleted.
 	ErrorAnnotation = "initializers.gatehouse.dev/error"
 
-	// Verb is what users must be allowed to do with an object to update it while it waits, or to
-	// create it with a list of their own.
+	// Verb is the verb that users need to update an object while it waits, or to create one with a
+	// list of their own.
 	Verb = "initialize"
 
-	// Parameter of a request's URL. With the value true, get, list and watch show objects that
-	// wait, and create doesn't wait with them.
+	// Parameter is a parameter of a request's URL. If it is true, get, list and watch show objects
+	// that wait, and create returns without waiting.
 	Parameter = "includeUninitialized"
 )
 
-// Pending are the names in a list, the value of PendingAnnotation.
+// Pending returns the names in a list, the value of PendingAnnotation.
 func Pending(list string) []string {
 	if list == "" {
 		return nil
@@ -43,8 +43,8 @@ func Pending(list string) []string {
 	return strings.Split(list, ",")
 }
 
-// Including is the client configuration with which get, list and watch, and so informers, show
-// objects that wait, too.
+// Including returns a copy of a client configuration with which get, list and watch, and so
+// informers, also show objects that wait.
 func Including(config *rest.Config) *rest.Config {
 	config = rest.CopyConfig(config)
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper { return including{next} })
@@ -64,6 +64,6 @@ func (i including) RoundTrip(r *http.Request) (*http.Response, error) {
 	return i.next.RoundTrip(r)
 }
 
-// WrappedRoundTripper is the one that sends what including has changed. client-go looks for it to
+// WrappedRoundTripper returns the RoundTripper that sends the changed request. client-go calls it to
 // close idle connections.
 func (i including) WrappedRoundTripper() http.RoundTripper { return i.next }

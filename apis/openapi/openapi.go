@@ -1,4 +1,4 @@
-// Package openapi says what the kinds of the packages of apis look like in OpenAPI.
+// Package openapi describes the kinds of the packages below apis in OpenAPI.
 //
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package openapi
@@ -11,9 +11,9 @@ import (
 	"k8s.io/kube-openapi/pkg/validation/spec"
 )
 
-// Definitions are the models by name. The generator, given only our packages, writes references to
-// Kubernetes' types by their Go names. Here they have the names under which Kubernetes' own
-// definitions have them.
+// Definitions returns the models by name. The generator knows only our packages, and refers to
+// Kubernetes' types by their Go names. Definitions replaces these by the names in Kubernetes' own
+// definitions.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	definitions := GetOpenAPIDefinitions(func(name string) spec.Ref { return ref(modelName(name)) })
 	for _, definition := range definitions {

@@ -1,6 +1,6 @@
-// Package v1alpha1 is what Kubernetes removed from version v1alpha1 of its API group
-// admissionregistration.k8s.io: the kind InitializerConfiguration. What Kubernetes has in that
-// version is in k8s.io/api.
+// Package v1alpha1 holds the kind that Kubernetes removed from version v1alpha1 of its API group
+// admissionregistration.k8s.io: InitializerConfiguration. The kinds that Kubernetes kept are in
+// k8s.io/api.
 //
 // The package is public: docs/compatibility.md promises its types as long as the API has the version.
 //

@@ -10,8 +10,8 @@ import (
 	"k8s.io/apimachinery/pkg/fields"
 )
 
-// Everyday reports whether a request came to what clients that try again meet now and then:
-// something isn't there, is there already, or has changed meanwhile. No plugin refused it.
+// Everyday reports whether a request failed in a way that clients meet now and then and try again:
+// the object doesn't exist, exists already, or has changed meanwhile. No plugin refused it.
 func Everyday(d *Decision) bool {
 	return d.Verdict != Admitted && d.By == "" && (d.Reason == metav1.StatusReasonNotFound ||
 		d.Reason == metav1.StatusReasonConflict || d.Reason == metav1.StatusReasonAlreadyExists)
@@ -27,7 +27,8 @@ func Outcome(d *Decision) string {
 }
 
 // Fields returns the fields of a Decision that field selectors may name. The field verdict is the
-// Outcome: verdict=Refused selects no everyday answers, verdict=Conflict those of that reason.
+// Outcome: verdict=Refused selects no everyday answers, and verdict=Conflict selects the everyday
+// answers with that reason.
 func Fields(d *Decision) fields.Set {
 	owner := d.Request.Owner
 	if owner == nil {
@@ -49,7 +50,7 @@ func Fields(d *Decision) fields.Set {
 
 var selectable = Fields(&Decision{})
 
-// fieldLabel is an error for a field that selectors can't name.
+// fieldLabel returns an error for a field that selectors can't name.
 func fieldLabel(label, value string) (string, string, error) {
 	if _, ok := selectable[label]; !ok {
 		return "", "",

@@ -15,11 +15,11 @@ var (
 )
 
 const (
-	// ViewerRole is the ClusterRole of who may see decisions, to be bound in a namespace or in all.
+	// ViewerRole is the ClusterRole that lets users see decisions. Bind it in a namespace or in all.
 	ViewerRole = "gatehouse:decisions-viewer"
-	// ServerLabel is the label of a Decision that names the server that made it.
+	// ServerLabel is the label of a Decision that names its server.
 	ServerLabel = "decisions.gatehouse.dev/server"
-	// AuditIDAnnotation has the audit ID of the request where that can't be the Decision's name.
+	// AuditIDAnnotation has the audit ID of the request, if the ID can't be the Decision's name.
 	AuditIDAnnotation = "decisions.gatehouse.dev/audit-id"
 )
 

@@ -1,5 +1,5 @@
-// Package v1beta1 is version v1beta1 of the API group policy, as far as Kubernetes dropped it: the
-// kind PodSecurityPolicy. The group's other kinds are in k8s.io/api/policy.
+// Package v1beta1 holds the kind that Kubernetes removed from version v1beta1 of the API group policy:
+// PodSecurityPolicy. The group's other kinds are in k8s.io/api/policy.
 //
 // The package is public: docs/compatibility.md promises its types as long as the API has the version.
 //
