@@ -28,7 +28,7 @@ type Validity struct{ NotBefore, NotAfter time.Time }
 
 // Authority signs certificates.
 type Authority struct {
-	// Certificate is its own.
+	// Certificate is the authority's own certificate.
 	Certificate *x509.Certificate
 	key         crypto.Signer
 }

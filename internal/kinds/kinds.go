@@ -1,4 +1,4 @@
-// Package kinds tells plugins which resource a kind is of, custom resources among them.
+// Package kinds finds the resource of a kind for plugins, including custom resources.
 package kinds
 
 import (

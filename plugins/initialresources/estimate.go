@@ -50,7 +50,7 @@ type estimator struct {
 	pausedUntil atomic.Int64
 }
 
-// A question holds what one estimate depends on. Its image is as the pod has it.
+// A question holds everything that one estimate depends on. Its image is written as in the pod.
 type question struct {
 	namespace, image string
 	resource         corev1.ResourceName

@@ -98,7 +98,7 @@ func (p *initialResources) Admit(ctx context.Context, a admission.Attributes, _ 
 	return nil
 }
 
-// unsetResource is a resource for which a container has neither a request nor a limit.
+// unsetResource names a resource for which a container has neither a request nor a limit.
 type unsetResource struct {
 	container *corev1.Container
 	// kind is the container's kind in the annotation.

@@ -103,7 +103,7 @@ func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *c
 		Namespace: r.GetNamespace(), Name: r.GetName(), APIVersion: "v1", Resource: audience,
 	})
 	switch {
-	case decision == authorizer.DecisionAllow: // whatever else went wrong
+	case decision == authorizer.DecisionAllow: // even if there is an error, too
 		return nil
 	case err != nil:
 		return r.forbid("audience %q not found in pod spec volume, error authorizing %s to request tokens for this "+

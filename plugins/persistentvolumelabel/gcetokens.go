@@ -35,7 +35,7 @@ type token struct {
 // tokens keeps a token while it is valid.
 type tokens struct {
 	fetch   func(context.Context) (token, error)
-	lock    chan struct{} // holds one element while somebody looks at what is below
+	lock    chan struct{} // holds one element while a goroutine uses the fields below
 	current string
 	expires time.Time
 }

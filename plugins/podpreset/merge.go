@@ -137,8 +137,8 @@ func lastIndex[T any](all []T, is func(T) bool) int {
 	return -1
 }
 
-// conflict returns a message that something of a preset is there with another content. The message
-// begins with Kubernetes' words.
+// conflict returns a message that a field of the pod already has another content than the preset's.
+// The message begins with Kubernetes' words.
 func conflict(field string, p preset, on string, wanted, found any, where string) string {
 	if on != "" {
 		on = " " + on

@@ -104,7 +104,7 @@ type podPreset struct {
 
 var _ plugin.Mutator = &podPreset{}
 
-// preset is a PodPreset, ready for use.
+// preset holds a PodPreset, ready for use.
 type preset struct {
 	*settingsv1alpha1.PodPreset
 	selector labels.Selector

@@ -2,7 +2,7 @@
 // a RuntimeClass the overhead and the scheduling constraints of the class.
 //
 // A RuntimeClass stands for a way to run containers, such as in small virtual machines, that not
-// all nodes have and that costs something beside the containers. A pod that names a class which
+// all nodes have and that costs something in addition to the containers. A pod that names a class which
 // doesn't exist is refused. The pod gets spec.overhead, which the scheduler and quotas count, and
 // the class's node selector and tolerations in addition to its own. A pod with another overhead
 // than its class's, or with one but no class, is refused, and so is one whose node selector
