@@ -1,11 +1,11 @@
 // Package runtimeclass implements the admission plugin RuntimeClass, which gives new pods that name
 // a RuntimeClass the overhead and the scheduling constraints of the class.
 //
-// A RuntimeClass stands for a way to run containers, such as in small virtual machines, that not
-// all nodes have and that costs something in addition to the containers. A pod that names a class which
-// doesn't exist is refused. The pod gets spec.overhead, which the scheduler and quotas count, and
-// the class's node selector and tolerations in addition to its own. A pod with another overhead
-// than its class's, or with one but no class, is refused, and so is one whose node selector
+// A RuntimeClass stands for a way to run containers, such as in small virtual machines. Not all
+// nodes have it, and it costs something in addition to the containers. A pod that names a class
+// which doesn't exist is refused. The pod gets spec.overhead, which the scheduler and quotas count.
+// It also gets the class's node selector and tolerations in addition to its own. A pod is refused
+// if its overhead isn't its class's, if it has an overhead but no class, or if its node selector
 // contradicts the class's.
 //
 // Only new pods are checked, because neither field can change later. Classes are looked up in a

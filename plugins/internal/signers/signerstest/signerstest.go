@@ -12,8 +12,8 @@ import (
 	"gatehouse.dev/plugin/plugintest"
 )
 
-// New builds the plugin in a cluster where everybody may do one thing and nothing else: the verb on
-// the signer, or signers, of that name. Its authorizer fails if nothing at all is granted.
+// New returns the plugin in a cluster in which every user may do one thing and nothing else: the
+// verb on the signer, or signers, of that name. Its authorizer fails if nothing at all is granted.
 func New(t plugintest.TB, descriptor plugin.Descriptor, verb, signer string,
 	objects ...runtime.Object) *plugintest.Plugin {
 	t.Helper()
