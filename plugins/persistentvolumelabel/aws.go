@@ -50,7 +50,8 @@ func (a *aws) locate(ctx context.Context, volume, _ string) (location, error) {
 	}
 	parts := availabilityZone.FindStringSubmatch(zone)
 	if parts == nil {
-		return location{}, fmt.Errorf("volume did not have AZ information: %q is no availability zone", printable(zone))
+		return location{}, fmt.Errorf("volume did not have AZ information: parsing the zone %q in EC2's answer: "+
+			"want one such as us-east-1a, check aws.endpoint", printable(zone))
 	}
 	return location{parts[1], []string{zone}}, nil
 }
@@ -110,7 +111,7 @@ func (a *aws) describe(ctx context.Context, id string, credentials awssdk.Creden
 			return "", errors.New("multiple volumes found")
 		}
 	}
-	return "", fmt.Errorf("EC2 answers with more than %d pages", maxPages)
+	return "", fmt.Errorf("reading EC2's answer, check aws.endpoint: more than %d pages", maxPages)
 }
 
 // post sends a request once, without retries.
@@ -157,7 +158,7 @@ func parseDescribeVolumes(a answer) (*describeVolumesResponse, error) {
 	if a.status == http.StatusOK {
 		page := &describeVolumesResponse{}
 		if err := xml.Unmarshal(a.body, page); err != nil {
-			return nil, fmt.Errorf("answers not as EC2 does: %s", printable(err.Error()))
+			return nil, fmt.Errorf("parsing EC2's answer, check aws.endpoint: %s", printable(err.Error()))
 		}
 		return page, nil
 	}
@@ -165,7 +166,7 @@ func parseDescribeVolumes(a answer) (*describeVolumesResponse, error) {
 		XMLName xml.Name   `xml:"Response"`
 		Errors  []ec2Error `xml:"Errors>Error"`
 	}
-	var err error = fmt.Errorf("answers with status %d and not as EC2 does", a.status)
+	var err error = fmt.Errorf("parsing EC2's answer, check aws.endpoint: status %d, no error code", a.status)
 	if xml.Unmarshal(a.body, &refusal) == nil && len(refusal.Errors) > 0 && refusal.Errors[0].Code != "" {
 		err = &refusal.Errors[0]
 		if throttling[refusal.Errors[0].Code] {

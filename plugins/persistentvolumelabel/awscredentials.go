@@ -71,14 +71,18 @@ func parseAWSCredentials(content, profile string) (awssdk.Credentials, error) {
 	case !found:
 		return awssdk.Credentials{}, fmt.Errorf("has no profile [%s]", profile)
 	case !isToken(c.AccessKeyID):
-		return awssdk.Credentials{}, fmt.Errorf("the profile [%s] has no aws_access_key_id, or none that is one", profile)
+		return awssdk.Credentials{}, badSetting(profile, "aws_access_key_id")
 	case !isToken(c.SecretAccessKey):
-		return awssdk.Credentials{},
-			fmt.Errorf("the profile [%s] has no aws_secret_access_key, or none that is one", profile)
+		return awssdk.Credentials{}, badSetting(profile, "aws_secret_access_key")
 	case c.SessionToken != "" && !isToken(c.SessionToken):
-		return awssdk.Credentials{}, fmt.Errorf("the profile [%s] has an aws_session_token that is none", profile)
+		return awssdk.Credentials{}, badSetting(profile, "aws_session_token")
 	}
 	return c, nil
+}
+
+// badSetting returns the error for a setting that is missing or isn't a token.
+func badSetting(profile, setting string) error {
+	return fmt.Errorf("parsing the profile [%s]: want %s in printable ASCII without blanks", profile, setting)
 }
 
 // isToken reports whether text can be in a header as it is: printable ASCII without blanks.

@@ -173,7 +173,8 @@ func newGCE(path *field.Path, written gceFile) (*gce, field.ErrorList) {
 		}
 		if written.MetadataServer != "" {
 			errs = append(errs,
-				field.Forbidden(path.Child("metadataServer"), "is asked only where there is no credentialsFile"))
+				field.Forbidden(path.Child("metadataServer"),
+					"can't be set together with credentialsFile, remove one of them"))
 		}
 		g.tokens = newTokens(serviceAccount(g.client, written.CredentialsFile))
 		return g, errs
@@ -216,7 +217,7 @@ func newClient(authorityFile string) (*http.Client, error) {
 		}
 		transport.TLSClientConfig.RootCAs = x509.NewCertPool()
 		if !transport.TLSClientConfig.RootCAs.AppendCertsFromPEM(content) {
-			return nil, errors.New("has no certificates in PEM")
+			return nil, errors.New("parsing the file: want at least one certificate in PEM")
 		}
 	}
 	return &http.Client{

@@ -96,7 +96,8 @@ func TestWrongConfiguration(t *testing.T) {
 		"no authority": {aws("certificateAuthorityFile: /nowhere"),
 			`aws.certificateAuthorityFile: Invalid value: "/nowhere": open /nowhere: no such file or directory`},
 		"no certificate": {aws("certificateAuthorityFile: " + ec2.CredentialsFile),
-			`aws.certificateAuthorityFile: Invalid value: "` + ec2.CredentialsFile + `": has no certificates in PEM`},
+			`aws.certificateAuthorityFile: Invalid value: "` + ec2.CredentialsFile +
+				`": parsing the file: want at least one certificate in PEM`},
 		"nothing of GCE": {head + "gce: {}",
 			`[gce.project: Invalid value: "": must be the ID of a Google Cloud project, gce.region: Invalid value: ` +
 				`"": must be a region of Google Cloud, such as us-central1]`},
@@ -113,7 +114,7 @@ func TestWrongConfiguration(t *testing.T) {
 		"GCE, no certificate": {pd("certificateAuthorityFile: /nowhere"),
 			`gce.certificateAuthorityFile: Invalid value: "/nowhere": open /nowhere: no such file or directory`},
 		"two credentials": {pd("metadataServer: 'http://metadata', credentialsFile: " + google.CredentialsFile),
-			"gce.metadataServer: Forbidden: is asked only where there is no credentialsFile"},
+			"gce.metadataServer: Forbidden: can't be set together with credentialsFile, remove one of them"},
 		"a metadata server's": {pd("metadataServer: 'http://metadata/path'"), "gce.metadataServer: Invalid value: " +
 			machine},
 		"no metadata server": {pd("metadataServer: metadata"), "gce.metadataServer: Invalid value: " + machine},

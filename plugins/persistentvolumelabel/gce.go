@@ -36,7 +36,8 @@ var (
 
 func (g *gce) locate(ctx context.Context, name, zoneLabel string) (location, error) {
 	if !diskName.MatchString(name) {
-		return location{}, fmt.Errorf("%q is no name of a disk: must match %s", printable(name), diskName)
+		return location{},
+			fmt.Errorf("parsing the disk's name %q: want a name that matches %s", printable(name), diskName)
 	}
 	if zoneLabel == "" {
 		return g.search(ctx, name)
@@ -47,7 +48,8 @@ func (g *gce) locate(ctx context.Context, name, zoneLabel string) (location, err
 	}
 	for _, zone := range zones {
 		if !computeZone.MatchString(zone) {
-			return location{}, fmt.Errorf("the volume's zone label names %q, which is no zone of GCE", zone)
+			return location{},
+				fmt.Errorf("parsing the volume's zone label: %q: want a zone such as us-central1-a", zone)
 		}
 	}
 	scope, missing := "zones/"+zones[0],
@@ -87,7 +89,8 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 	var unreachable []string
 	for pages := 0; ; pages++ {
 		if pages == maxPages {
-			return location{}, fmt.Errorf("GCE answers with more than %d pages", maxPages)
+			return location{}, fmt.Errorf("searching region %s: GCE's answer has more than %d pages: set the label "+
+				"topology.kubernetes.io/zone", g.region, maxPages)
 		}
 		var page aggregatedDisks
 		if exists, err := g.get(ctx, "aggregated/disks", query, &page); err != nil {
@@ -124,7 +127,8 @@ func (g *gce) search(ctx context.Context, name string) (location, error) {
 		return regional[0].location()
 	case len(unreachable) > 0:
 		return location{},
-			fmt.Errorf("GCE can't say which disks there are in %s", printable(strings.Join(unreachable, ", ")))
+			fmt.Errorf("searching region %s: GCE's answer lacks %s: try again, or set the label "+
+				"topology.kubernetes.io/zone", g.region, printable(strings.Join(unreachable, ", ")))
 	case len(zonal) == 0:
 		return location{}, fmt.Errorf("GCE persistent disk not found: diskName=%q region=%q", name, g.region)
 	case len(zonal) > 1:
@@ -204,7 +208,7 @@ func (g *gce) get(ctx context.Context, path string, query url.Values, into any) 
 func parseCompute(a answer, into any) (exists bool, err error) {
 	if a.status == http.StatusOK {
 		if err := json.Unmarshal(a.body, into); err != nil {
-			return false, fmt.Errorf("answers not as Compute Engine does: %s", printable(err.Error()))
+			return false, fmt.Errorf("parsing Compute Engine's answer, check gce.endpoint: %s", printable(err.Error()))
 		}
 		return true, nil
 	}
@@ -217,7 +221,7 @@ func parseCompute(a answer, into any) (exists bool, err error) {
 		} `json:"error"`
 	}
 	if json.Unmarshal(a.body, &refusal) != nil || refusal.Error.Message == "" {
-		err = fmt.Errorf("answers with status %d and not as Compute Engine does", a.status)
+		err = fmt.Errorf("parsing Compute Engine's answer, check gce.endpoint: status %d, no error message", a.status)
 		if isTemporary(a.status) {
 			err = temporary{err}
 		}

@@ -82,13 +82,14 @@ func TestPD(t *testing.T) {
 				"not in its zones": {disk: "zonal", labels: zone + "=us-central1-b__us-central1-a",
 					refusal: query + `zonal: GCE regional persistent disk not found: diskName="zonal"`},
 				"a zone that is none": {disk: "zonal", labels: zone + "=..", refusal: query +
-					`zonal: the volume's zone label names "..", which is no zone of GCE`},
+					`zonal: parsing the volume's zone label: "..": want a zone such as us-central1-a`},
 				"zones that are none": {disk: "zonal", labels: zone + "=us-central1-a____b", refusal: query +
 					`zonal: "__" separated list ("us-central1-a____b") must not contain an empty string`},
 				"a name that is none": {disk: "a/../b", refusal: query +
-					"a/../b: \"a/../b\" is no name of a disk: must match ^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
+					"a/../b: parsing the disk's name \"a/../b\": want a name that matches " +
+					"^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
 				"a name with a condition": {disk: "a OR name = b", refusal: query +
-					"a OR name = b: \"a OR name = b\" is no name of a disk: must match " +
+					"a OR name = b: parsing the disk's name \"a OR name = b\": want a name that matches " +
 					"^[a-z](?:[-a-z0-9]{0,61}[a-z0-9])?$"},
 			} {
 				t.Run(name, func(t *testing.T) {
@@ -145,14 +146,16 @@ func TestWhatComputeAnswers(t *testing.T) {
 			`"us-central1-a"}]}}}`), `GCE persistent disk not found: diskName="zonal" region="us-central1"`},
 		"an unreachable zone": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
 			`"us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-central1-f"]}`),
-			`GCE can't say which disks there are in zones/us-central1-f`},
+			"searching region us-central1: GCE's answer lacks zones/us-central1-f: try again, or set the label " +
+				"topology.kubernetes.io/zone"},
 		"one that is regional": {list(`{"items": {"regions/us-central1": {"disks": [{"name": "zonal", ` +
 			`"replicaZones": ["us-central1-a"]}]}}, "unreachables": ["projects/p/zones/us-central1-f"]}`),
 			`us-central1-a`},
 		"unreachable elsewhere": {list(`{"items": {"zones/us-central1-a": {"disks": [{"name": "zonal", "zone": ` +
 			`"us-central1-a"}]}}, "unreachables": ["https://x/projects/p/zones/us-east1-b", "?"]}`), "us-central1-a"},
 		"endless pages": {backends.Repeat(100, body(`{"nextPageToken": "again"}`)),
-			"GCE answers with more than 100 pages"},
+			"searching region us-central1: GCE's answer has more than 100 pages: set the label " +
+				"topology.kubernetes.io/zone"},
 		"no such project": {[]http.HandlerFunc{backends.GCEError(404, "notFound",
 			"The resource was not found")}, "GCE has no project example-project"},
 		"no right": {[]http.HandlerFunc{backends.GCEError(403, "forbidden",
@@ -163,11 +166,13 @@ func TestWhatComputeAnswers(t *testing.T) {
 		"an error without reason": {[]http.HandlerFunc{backends.JSON(400,
 			map[string]any{"error": map[string]string{"message": "Bad."}})}, "googleapi: Error 400: Bad."},
 		"not JSON": {list("fine"),
-			"answers not as Compute Engine does: invalid character 'i' in literal false (expecting 'a')"},
+			"parsing Compute Engine's answer, check gce.endpoint: invalid character 'i' in literal false " +
+				"(expecting 'a')"},
 		"a proxy's refusal": {[]http.HandlerFunc{status(404)},
-			"answers with status 404 and not as Compute Engine does"},
+			"parsing Compute Engine's answer, check gce.endpoint: status 404, no error message"},
 		"a redirection": {[]http.HandlerFunc{http.RedirectHandler("https://elsewhere.example/",
-			302).ServeHTTP}, "answers with status 302 and not as Compute Engine does"},
+			302).ServeHTTP},
+			"parsing Compute Engine's answer, check gce.endpoint: status 302, no error message"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			before := len(cloud.Requests())
@@ -182,6 +187,9 @@ func TestWhatComputeAnswers(t *testing.T) {
 		})
 	}
 }
+
+const noToken = "the answer has no valid access_token and expires_in, check gce.metadataServer, or token_uri in " +
+	"gce.credentialsFile"
 
 func TestTokens(t *testing.T) {
 	cloud := backends.GCE(t, disks...)
@@ -203,12 +211,12 @@ func TestTokens(t *testing.T) {
 			map[string]string{"error": "invalid_grant", "error_description": "Account not found"})), got +
 			"status 400: invalid_grant: Account not found"},
 		"a proxy's": {backends.Repeat(1, status(403)), got + "status 403"},
-		"no token":  {backends.Repeat(1, body("{}")), got + "the answer has none"},
-		"no JSON":   {backends.Repeat(1, body("fine")), got + "the answer has none"},
+		"no token":  {backends.Repeat(1, body("{}")), got + noToken},
+		"no JSON":   {backends.Repeat(1, body("fine")), got + noToken},
 		"an expired token": {backends.Repeat(1,
-			backends.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + "the answer has none"},
+			backends.JSON(200, map[string]any{"access_token": "t", "expires_in": 0})), got + noToken},
 		"a token of lines": {backends.Repeat(1, backends.JSON(200,
-			map[string]any{"access_token": "t\nHost: x", "expires_in": 60})), got + "the answer has none"},
+			map[string]any{"access_token": "t\nHost: x", "expires_in": 60})), got + noToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answers...)
@@ -335,7 +343,7 @@ func TestMetadataServer(t *testing.T) {
 	}{
 		"no account": {status(404), "getting a token for GCE: status 404"},
 		"another machine": {func(w http.ResponseWriter, _ *http.Request) { io.WriteString(w, "<html>") },
-			"getting a token for GCE: the answer has none"},
+			"getting a token for GCE: " + noToken},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cloud.Next(test.answer)

@@ -69,7 +69,8 @@ func parseToken(a answer) (token, error) {
 	if a.status == http.StatusOK {
 		var got token
 		if json.Unmarshal(a.body, &got) != nil || !isToken(got.AccessToken) || got.ExpiresIn <= 0 {
-			return token{}, errors.New("the answer has none")
+			return token{}, errors.New("the answer has no valid access_token and expires_in, check " +
+				"gce.metadataServer, or token_uri in gce.credentialsFile")
 		}
 		return got, nil
 	}
