@@ -82,7 +82,8 @@ func load(config io.Reader) (*configuration, error) {
 		return nil, err
 	}
 	if !given {
-		return nil, errors.New(name + " needs a configuration: imagePolicy.kubeConfigFile says where its backend is")
+		return nil, errors.New("reading the configuration of " + name + ": there is none: set " +
+			"imagePolicy.kubeConfigFile to the path of the backend's kubeconfig")
 	}
 	written, path := file.ImagePolicy, field.NewPath("imagePolicy")
 	c := &configuration{defaultAllow: written.DefaultAllow}
@@ -134,7 +135,7 @@ func loadKubeconfig(file string) (*rest.Config, error) {
 		&clientcmd.ConfigOverrides{}, nil).ClientConfig()
 	switch {
 	case clientcmd.IsEmptyConfig(err):
-		return nil, errors.New("says of no cluster that it is the backend's: set current-context")
+		return nil, errors.New("choosing the backend's cluster: none is named, set current-context")
 	case err != nil:
 		return nil, err
 	}

@@ -107,7 +107,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	}
 	for name, config := range map[string]string{"none": "", "blank": " \n"} {
 		_, err := Descriptor.New(strings.NewReader(config), &plugin.Env{})
-		want := "ImagePolicyWebhook needs a configuration: imagePolicy.kubeConfigFile says where its backend is"
+		want := "reading the configuration of ImagePolicyWebhook: there is none: set " +
+			"imagePolicy.kubeConfigFile to the path of the backend's kubeconfig"
 		if err == nil || err.Error() != want {
 			t.Errorf("%s: got %v, want %s", name, err, want)
 		}
@@ -138,11 +139,11 @@ func TestKubeconfig(t *testing.T) {
 		"seed 002":                 {"clusters:\n" + good + user, ""},
 		"seed 002, without a user": {"clusters:\n" + good, ""},
 		"several clusters, no context": {"clusters:\n" + good + badCA + user,
-			"says of no cluster that it is the backend's: set current-context"},
+			"choosing the backend's cluster: none is named, set current-context"},
 		"no current context": {"clusters:\n" + good + user +
 			strings.Replace(context, "current-context: default\n", "", 1),
-			"says of no cluster that it is the backend's: set current-context"},
-		"empty": {"", "says of no cluster that it is the backend's: set current-context"},
+			"choosing the backend's cluster: none is named, set current-context"},
+		"empty": {"", "choosing the backend's cluster: none is named, set current-context"},
 		"a CA that isn't there": {"clusters:\n" + strings.Replace(badCA, "name: bad", "name: good", 1) + user +
 			context, "invalid configuration: unable to read certificate-authority " + dir +
 			"/nowhere.crt for good due to open " + dir + "/nowhere.crt: no such file or directory"},
