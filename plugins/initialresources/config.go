@@ -55,7 +55,8 @@ func load(config io.Reader) (*configuration, error) {
 		return nil, err
 	}
 	if !given {
-		return nil, errors.New(name + " needs a configuration: address says where Prometheus is")
+		return nil, errors.New("reading the configuration of " + name + ": there is none: set address to the URL " +
+			"of Prometheus")
 	}
 	c := &configuration{
 		percentile:        written.Percentile,

@@ -86,8 +86,8 @@ func TestBadConfigurationIsRefused(t *testing.T) {
 	}
 	for _, config := range []string{"", "\n"} {
 		_, err := Descriptor.New(strings.NewReader(config), &plugin.Env{})
-		if want := "InitialResources needs a configuration: address says where Prometheus is"; err == nil ||
-			err.Error() != want {
+		want := "reading the configuration of InitialResources: there is none: set address to the URL of Prometheus"
+		if err == nil || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
 		}
 	}
