@@ -146,7 +146,8 @@ func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.
 	for i, t := range pod.Spec.Tolerations {
 		if conflicts(t, defaults.tolerations) {
 			return nil, admission.NewForbidden(a, fmt.Errorf("namespace tolerations and pod tolerations conflict: %w",
-				field.Invalid(path(i), t, "the default tolerations for this key and effect are others")))
+				field.Invalid(path(i), t,
+					"differs from the default toleration for this key and effect, change or remove it")))
 		}
 	}
 	return defaults.tolerations, nil
@@ -203,7 +204,8 @@ func inAnnotation(annotation string) func(*corev1.Namespace) list {
 		}
 		tolerations, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
 		if err != nil {
-			err = fmt.Errorf("the tolerations of namespace %s can't be read: %w", namespace.Name, err)
+			err = fmt.Errorf("the tolerations of namespace %s can't be parsed, correct or remove the annotation: %w",
+				namespace.Name, err)
 		}
 		return list{tolerations, true, err}
 	}

@@ -102,12 +102,12 @@ func TestCreate(t *testing.T) {
 		"namespace's defaults":                   {"", key, "", none, pod(""), key, ""},
 		"conflict": {"", key, "", none, pod(key1), "",
 			`pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[0]: ` +
-				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the ` +
-				`default tolerations for this key and effect are others`},
+				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: ` +
+				`differs from the default toleration for this key and effect, change or remove it`},
 		"conflict with the cluster's": {key, none, "", none, pod("a " + key1), "",
 			`pods "p" is forbidden: namespace tolerations and pod tolerations conflict: spec.tolerations[1]: ` +
-				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: the ` +
-				`default tolerations for this key and effect are others`},
+				`Invalid value: {"key":"testKey","operator":"Equal","value":"testValue1","effect":"NoSchedule"}: ` +
+				`differs from the default toleration for this key and effect, change or remove it`},
 		"the cluster's, overridden by none":   {key2, "", "", none, pod(key1), key1, ""},
 		"merged and on the whitelist":         {"", key, "", key, pod(""), key, ""},
 		"the cluster's defaults, overridden":  {key, "", "", none, pod(""), "", ""},
@@ -257,8 +257,8 @@ func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
 				defaultAnnotation:   subject.Admit(t, plugintest.Create(pod(""))),
 				whitelistAnnotation: subject.Validate(t, plugintest.Create(pod("foo"))),
 			} {
-				if want := `pods "p" is forbidden: the tolerations of namespace ns can't be read: ` +
-					`metadata.annotations[` + annotation + "]"; result.Code() != 403 ||
+				if want := `pods "p" is forbidden: the tolerations of namespace ns can't be parsed, ` +
+					`correct or remove the annotation: metadata.annotations[` + annotation + "]"; result.Code() != 403 ||
 					!strings.HasPrefix(result.Message(), want) {
 					t.Errorf("got %d: %s\nwant 403: %s", result.Code(), result.Message(), want)
 				}

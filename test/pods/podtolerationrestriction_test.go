@@ -87,7 +87,8 @@ func TestPodTolerationRestriction(t *testing.T) {
 			broken := c.Namespace(t, map[string]string{annotation: `[{"operator": "Exists", "keys": ["a"]}]`})
 			_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 			want := `pods "p" is forbidden: the tolerations of namespace ` + broken +
-				` can't be read: metadata.annotations[` + annotation + `]: Invalid value: `
+				` can't be parsed, correct or remove the annotation: ` +
+				`metadata.annotations[` + annotation + `]: Invalid value: `
 			if !apierrors.IsForbidden(err) || !strings.HasPrefix(err.Error(), want) {
 				t.Errorf("got %v, want %s", err, want)
 			}
