@@ -159,7 +159,8 @@ func readAnnotation(namespace *corev1.Namespace) annotationContent {
 	}
 	selector, err := parse(text, field.NewPath("metadata", "annotations").Key(annotation))
 	if err != nil {
-		return annotationContent{err: fmt.Errorf("the node selector of namespace %s can't be read: %w", namespace.Name, err)}
+		return annotationContent{err: fmt.Errorf("the node selector of namespace %s can't be parsed, "+
+			"correct or remove the annotation: %w", namespace.Name, err)}
 	}
 	return annotationContent{selector: selector, found: true}
 }

@@ -129,7 +129,8 @@ func TestAnnotations(t *testing.T) {
 			`and must start and end with an alphanumeric character (e.g. 'MyName',  or 'my.name',  or '123-abc', ` +
 			`regex used for validation is '([A-Za-z0-9][-A-Za-z0-9_.]*)?[A-Za-z0-9]')`},
 		"no label value": {map[string]string{annotation: "a=/"}, nil,
-			`the node selector of namespace ns can't be read: metadata.annotations[` + annotation +
+			`the node selector of namespace ns can't be parsed, correct or remove the annotation: ` +
+				`metadata.annotations[` + annotation +
 				`][a]: Invalid value: "/": ` +
 				`a valid label must be an empty string or consist of alphanumeric characters, '-', '_' or '.', and ` +
 				`must ` +
@@ -156,7 +157,8 @@ func TestAnnotations(t *testing.T) {
 }
 
 func unreadable(annotation string) string {
-	return "the node selector of namespace ns can't be read: metadata.annotations[" + annotation + "]: Invalid value: "
+	return "the node selector of namespace ns can't be parsed, correct or remove the annotation: " +
+		"metadata.annotations[" + annotation + "]: Invalid value: "
 }
 
 // What others changed after the mutating phase, a webhook say.

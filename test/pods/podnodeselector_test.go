@@ -92,7 +92,8 @@ func TestPodNodeSelector(t *testing.T) {
 		broken := c.Namespace(t, map[string]string{nodeSelectorAnnotation: "env in (test)"})
 		_, err := c.Client.CoreV1().Pods(broken).Create(t.Context(), servertest.Pod("p"), metav1.CreateOptions{})
 		want := `pods "p" is forbidden: the node selector of namespace ` + broken +
-			` can't be read: metadata.annotations[` + nodeSelectorAnnotation +
+			` can't be parsed, correct or remove the annotation: ` +
+			`metadata.annotations[` + nodeSelectorAnnotation +
 			`]: Invalid value: "env in (test)": invalid selector: [env in (test)]`
 		if !apierrors.IsForbidden(err) || err.Error() != want {
 			t.Errorf("got %v, want %s", err, want)
