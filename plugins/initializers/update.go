@@ -18,6 +18,9 @@ import (
 // immutable is Kubernetes' message for an initialized object's list.
 const immutable = "field is immutable once initialization has completed"
 
+// elsewhere is the message for an annotation on the object of a create request for a subresource.
+const elsewhere = "can't be set through a Binding or a subresource, remove it"
+
 // Validate checks whether an update may change an object that waits, or its list, in this way.
 //
 // Source: Admit in plugin/pkg/admission/initialization/initialization.go, and
@@ -39,10 +42,10 @@ func (p *initialization) Validate(ctx context.Context, a admission.Attributes, _
 	}
 	given := object.GetAnnotations()
 	if _, ok := given[initializers.PendingAnnotation]; ok {
-		return admission.NewForbidden(a, field.Forbidden(pendingPath, "may not be set by way of another object"))
+		return admission.NewForbidden(a, field.Forbidden(pendingPath, elsewhere))
 	}
 	if _, ok := given[initializers.ErrorAnnotation]; ok {
-		return admission.NewForbidden(a, field.Forbidden(errorPath, "may not be set by way of another object"))
+		return admission.NewForbidden(a, field.Forbidden(errorPath, elsewhere))
 	}
 	return nil
 }

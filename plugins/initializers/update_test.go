@@ -111,7 +111,7 @@ func TestSubresources(t *testing.T) {
 	}
 	scale := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "autoscaling/v1", "kind": "Scale",
 		"metadata": map[string]any{"name": "p", "namespace": "ns"}}}
-	const elsewhere = `: Forbidden: may not be set by way of another object`
+	const refused = `: Forbidden: can't be set through a Binding or a subresource, remove it`
 	for name, test := range map[string]struct {
 		request plugintest.Request
 		want    string
@@ -126,11 +126,11 @@ func TestSubresources(t *testing.T) {
 		"scale":   {plugintest.Update(scale, scale).On("deployments", "scale"), ""},
 		"binding": {plugintest.Create(binding("a")).On("pods", "binding"), ""},
 		"a list by way of a binding": {plugintest.Create(binding(initializers.PendingAnnotation)).On("pods",
-			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
+			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + refused},
 		"an error by way of a binding": {plugintest.Create(binding(initializers.ErrorAnnotation)).On("pods",
-			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]` + elsewhere},
+			"binding"), `pods "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/error]` + refused},
 		"a list by way of an old binding": {plugintest.Create(binding(initializers.PendingAnnotation)),
-			`bindings "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + elsewhere},
+			`bindings "p" is forbidden: metadata.annotations[initializers.gatehouse.dev/pending]` + refused},
 		"what has no metadata is no object": {plugintest.Request{Operation: "CREATE", Object: &runtime.Unknown{},
 			Subresource: "s"}, ""},
 		"what has no metadata is no update": {plugintest.Request{Operation: "UPDATE", Object: &runtime.Unknown{},
