@@ -45,7 +45,7 @@ func Apply(patch jsonpatch.Patch, object []byte) (patched []byte, err error) {
 		// The library panics on some senseless patches, such as one that replaces the whole document
 		// and has no value.
 		if cause := recover(); cause != nil {
-			patched, err = nil, fmt.Errorf("it makes no sense: %v", cause)
+			patched, err = nil, fmt.Errorf("an operation can't be applied, check its path and value: %v", cause)
 		}
 	}()
 	return patch.Apply(object)

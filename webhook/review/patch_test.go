@@ -24,10 +24,11 @@ func TestApply(t *testing.T) {
 			"Unable to remove nonexistent key: b"},
 		"index": {`{"a":[]}`, `[{"op":"add","path":"/a/7","value":2}]`, "",
 			"Unable to access invalid index: 7"},
-		"unknown operation":     {`{"a":1}`, `[{"op":"frob","path":"/a"}]`, "", "Unexpected kind: frob"},
-		"no operation":          {`{"a":1}`, `[null]`, "", "Unexpected kind: unknown"},
-		"the whole, by nothing": {`{"a":1}`, `[{"op":"replace","path":""}]`, "", "it makes no sense: "},
-		"copies, doubling":      {`{"a":["0123456789"]}`, bomb(64), "", "the accumulated size increase of copy is"},
+		"unknown operation": {`{"a":1}`, `[{"op":"frob","path":"/a"}]`, "", "Unexpected kind: frob"},
+		"no operation":      {`{"a":1}`, `[null]`, "", "Unexpected kind: unknown"},
+		"the whole, by nothing": {`{"a":1}`, `[{"op":"replace","path":""}]`, "",
+			"an operation can't be applied, check its path and value: "},
+		"copies, doubling": {`{"a":["0123456789"]}`, bomb(64), "", "the accumulated size increase of copy is"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			patch, err := DecodePatch([]byte(test.patch))
