@@ -29,13 +29,14 @@ func Metrics() plugin.Observer {
 			if s.Enforcement == nil {
 				return
 			}
-			s.Enforcement.Then(func(err error, _ []plugin.Call) {
+			late := s // so that the steps of other plugins don't escape to the heap
+			late.Enforcement.Then(func(err error, _ []plugin.Call) {
 				if err == nil {
 					return
 				}
-				s.Err, s.Duration = err, 0
-				count(ctx, &s)
-				m.ObserveAdmissionStep(ctx, 0, true, s.Attributes, metricsType(s.Phase))
+				late.Err, late.Duration = err, 0
+				count(ctx, &late)
+				m.ObserveAdmissionStep(ctx, 0, true, late.Attributes, metricsType(late.Phase))
 			})
 		},
 		Phase: func(ctx context.Context, p plugin.PhaseStep) {

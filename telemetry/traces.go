@@ -120,9 +120,10 @@ func (traces) StepDone(ctx context.Context, step plugin.Step) {
 		traceCall(ctx, span, &step.Calls[i])
 	}
 	if step.Enforcement != nil {
+		name := step.Plugin // so that the steps of other plugins don't escape to the heap
 		step.Enforcement.Then(func(err error, _ []plugin.Call) {
 			if err != nil {
-				storageRefused(span, step.Plugin, err)
+				storageRefused(span, name, err)
 			}
 		})
 	}
