@@ -4,6 +4,8 @@ package kubesource
 
 import (
 	"bytes"
+	"encoding/json"
+	"fmt"
 	"go/ast"
 	"go/parser"
 	"go/printer"
@@ -74,13 +76,17 @@ func moduleDir(module string) (string, error) {
 	if dir, ok := moduleDirs.Load(module); ok {
 		return dir.(string), nil
 	}
-	output, err := exec.Command("go", "list", "-m", "-f", "{{.Dir}}", module).Output()
+	// A module that no package of the build is from may have to be downloaded.
+	output, err := exec.Command("go", "mod", "download", "-json", module).Output()
 	if err != nil {
-		return "", err
+		return "", fmt.Errorf("go mod download: %w: %s", err, output)
 	}
-	dir := strings.TrimSpace(string(output))
-	moduleDirs.Store(module, dir)
-	return dir, nil
+	var downloaded struct{ Dir string }
+	if err := json.Unmarshal(output, &downloaded); err != nil {
+		return "", fmt.Errorf("reading what go mod download says: %w", err)
+	}
+	moduleDirs.Store(module, downloaded.Dir)
+	return downloaded.Dir, nil
 }
 
 // Value returns the expression that initializes a variable or constant of the package.
