@@ -14,31 +14,43 @@ import (
 // TestReferences checks the project's own references: the sources of the versions in go.mod are those
 // that were read.
 func TestReferences(t *testing.T) {
-	needs.Programs(t, "git")
+	clone(t)
 	var out, errs bytes.Buffer
 	if code := run(t.Context(), nil, &out, &errs); code != 0 {
 		t.Errorf("exit code %d\n%s%s", code, &out, &errs)
 	}
 }
 
-// TestForm checks that comments refer to Kubernetes' sources in the form that can be checked. Sources
-// of releases that are long gone are described in words: "of Kubernetes 1.13".
-func TestForm(t *testing.T) {
+// clone returns the directory of the project's clone.
+func clone(t *testing.T) string {
+	t.Helper()
 	needs.Programs(t, "git")
 	root, err := output(t.Context(), "git", "rev-parse", "--show-toplevel")
 	if err != nil {
 		needs.Missing(t, "a clone: %v", err)
 	}
-	root = strings.TrimSpace(root)
+	return strings.TrimSpace(root)
+}
+
+// TestForm checks that comments refer to Kubernetes' sources in the form that can be checked. Sources
+// of releases that are long gone are described in words: "of Kubernetes 1.13".
+func TestForm(t *testing.T) {
+	root := clone(t)
 	listed, err := output(t.Context(), "git", "-C", root, "ls-files", "*.go", ":!*_test.go")
 	if err != nil {
 		t.Fatal(err)
 	}
+	if listed == "" {
+		t.Fatal("git lists no files")
+	}
 	for name := range strings.Lines(listed) {
 		name = strings.TrimSpace(name)
 		text, err := os.ReadFile(filepath.Join(root, name))
-		if err != nil {
+		if os.IsNotExist(err) {
 			continue // deleted and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
 		}
 		lines := strings.Split(string(text), "\n")
 		for i, line := range lines {
