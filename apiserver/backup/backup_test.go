@@ -21,6 +21,7 @@ import (
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/internal/wholefile"
+	"gatehouse.dev/test/needs"
 )
 
 // A directory that has an etcd and keys, and none of an API server's else.
@@ -35,6 +36,7 @@ func newData(t *testing.T, dir string) {
 // start runs the etcd in a data directory as a server does: nobody else has the directory.
 func start(t *testing.T, dir string) (*clientv3.Client, func()) {
 	t.Helper()
+	needs.Server(t)
 	lock, err := datadir.Acquire(dir)
 	must(t, err)
 	server, err := etcd.Start(t.Context(), filepath.Join(dir, datadir.Etcd))

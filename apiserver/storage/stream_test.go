@@ -10,11 +10,13 @@ import (
 	"k8s.io/apimachinery/pkg/util/wait"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/test/needs"
 )
 
 // One kind was listed before the latest write, another after it. etcd tells how far the first one's
 // watch is.
 func TestAWatchThatHasNotBegunHoldsUpNoOtherKind(t *testing.T) {
+	needs.Server(t)
 	server, err := etcd.Start(t.Context(), t.TempDir())
 	if err != nil {
 		t.Fatal(err)

@@ -28,6 +28,7 @@ import (
 
 	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/quota"
+	"gatehouse.dev/test/needs"
 )
 
 var (
@@ -48,6 +49,7 @@ type shop struct {
 }
 
 func newShop(t *testing.T) *shop {
+	needs.Server(t)
 	dir, err := os.MkdirTemp("", "gatehouse-etcd-")
 	if err != nil {
 		t.Fatal(err)
