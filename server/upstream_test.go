@@ -10,7 +10,8 @@ import (
 	"gatehouse.dev/plugins"
 )
 
-// The objects that Kubernetes enforces are those that the plugins enforce which it runs by default.
+// TestEnforcedIsUpstreams compares enforcedByKubernetes with the plugins that kube-apiserver runs by
+// default.
 func TestEnforcedIsUpstreams(t *testing.T) {
 	off := options.DefaultOffAdmissionPlugins()
 	var want []string

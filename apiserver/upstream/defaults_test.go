@@ -61,7 +61,8 @@ func TestLists(t *testing.T) {
 	}
 }
 
-// The objects of a new cluster that package apiserver makes itself are those that Kubernetes' controllers make.
+// TestObjects checks that the objects that package apiserver makes in a new cluster are the ones that
+// Kubernetes' controllers make.
 func TestObjects(t *testing.T) {
 	const controllers = "k8s.io/kubernetes/pkg/controlplane/controller/"
 	service := kubesource.Parse(t, controllers+"kubernetesservice/controller.go")
@@ -92,8 +93,8 @@ var missingHooks = []string{
 	"kube-apiserver-autoregistration",
 }
 
-// The start and the stop have hooks of the same names as kube-apiserver's, which clients read at /readyz
-// and /livez.
+// TestHooks compares the names of hooks, which clients read at /readyz and /livez, with those of
+// kube-apiserver.
 func TestHooks(t *testing.T) {
 	theirs := hooks(t, "k8s.io/kubernetes/pkg/controlplane/instance.go",
 		"k8s.io/kubernetes/pkg/controlplane/apiserver/server.go",

@@ -123,7 +123,7 @@ func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAg
 	code, status = handle(ctx)
 }
 
-// connects are the subresources that may be connected to with any verb.
+// connects holds the subresources to which a client may connect with any verb.
 var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
 
 // maySeeChain reports whether a request may reach the chain.

@@ -11,7 +11,8 @@ import (
 	"gatehouse.dev/internal/kubesource"
 )
 
-// The subresources that may be connected to are those whose storage of Kubernetes' core group connects.
+// TestConnectsAreUpstreams checks that connects has each subresource of Kubernetes' core group whose
+// storage connects.
 func TestConnectsAreUpstreams(t *testing.T) {
 	connecter := regexp.MustCompile(`func \(\w+ \*(\w+)REST\) ConnectMethods\(`)
 	theirs := map[string]bool{}

@@ -101,7 +101,7 @@ func TestDemandedAreUpstreams(t *testing.T) {
 	}
 }
 
-// The gates are those that upstream's computation of costs asks for.
+// TestGatesAreUpstreams compares the gates with those that upstream's computation of costs asks for.
 func TestGatesAreUpstreams(t *testing.T) {
 	asked := regexp.MustCompile(`features\.(\w+)`)
 	theirs, ours := map[string]bool{}, map[string]bool{}

@@ -9,8 +9,8 @@ import (
 	"gatehouse.dev/internal/kubesource"
 )
 
-// What a field may say is what the API's validation accepts. That validation is of k8s.io/kubernetes'
-// internal types, which this package may not link.
+// TestChoicesAreUpstreams compares the values that a field may have with those that the API's
+// validation accepts. It reads the validation's source: this package must not link k8s.io/kubernetes.
 func TestChoicesAreUpstreams(t *testing.T) {
 	ours := kubesource.Parse(t, "validation.go")
 	theirs := kubesource.Parse(t, "k8s.io/kubernetes/pkg/apis/admissionregistration/validation/validation.go")
