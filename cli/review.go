@@ -72,6 +72,9 @@ judged.`,
   gatehouse review -f manifests/ --state=state.yaml --like=kube-apiserver.yaml \
     --as-service-account=ci/deployer --authorize
 
+  # By another version of Kubernetes, before an upgrade
+  gatehouse review manifests/ --kubernetes-version=` + review.KubernetesVersions()[0] + `
+
   # What is changed on the way, and every step of it, with a webhook that runs here
   gatehouse review -f deployment.yaml --show-changes --explain --state=webhook.yaml \
     --webhook=inject.example.com=http://localhost:8080`,
@@ -88,7 +91,7 @@ judged.`,
 	told.flags.Add(&groups)
 	log.AddFlags(groups.FlagSet("review"))
 	commandline.GroupFlags(c, groups, "filename", "exclude", "namespace", "state", "kubeconfig", "context",
-		"as-service-account", "authorize", "operation", "validate", "webhooks", "webhook", "output", "only",
+		"as-service-account", "authorize", "kubernetes-version", "operation", "validate", "webhooks", "webhook", "output", "only",
 		"show-changes", "explain", "like", "enable-admission-plugins", "disable-admission-plugins",
 		"admission-control-config-file", "allow-incomplete", "v")
 	complete(c, "operation", operations()...)
@@ -96,6 +99,7 @@ judged.`,
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", review.Formats...)
 	complete(c, "only", review.Words...)
+	complete(c, "kubernetes-version", review.KubernetesVersions()...)
 	return c
 }
 
@@ -141,6 +145,9 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 
 // applyChain applies the flags of the server's chain and of feature gates.
 func (r *reviewing) applyChain(flags *pflag.FlagSet) error {
+	if err := r.flags.ApplyVersion(flags); err != nil {
+		return err
+	}
 	if err := r.flags.ApplyLike(flags); err != nil {
 		return err
 	}

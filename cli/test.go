@@ -54,11 +54,17 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
   # Expect the present results if they differ
   gatehouse test policies/ --update
 
+  # By another version of Kubernetes
+  gatehouse test policies/ --kubernetes-version=` + review.KubernetesVersions()[0] + `
+
   # With the plugins that a kube-apiserver runs, and a report for a CI server
   gatehouse test policies/ --like=kube-apiserver.yaml --junit=report.xml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			embedded.ReserveLittle()
+			if err := flags.ApplyVersion(c.Flags()); err != nil {
+				return commandline.Usage(err)
+			}
 			if err := flags.ApplyLike(c.Flags()); err != nil {
 				return commandline.Usage(err)
 			}
@@ -89,11 +95,12 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 	for _, name := range groups.Order {
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
-	commandline.GroupFlags(c, own, "run", "coverage", "update", "junit", "output", "v", "webhooks", "webhook",
+	commandline.GroupFlags(c, own, "run", "coverage", "update", "junit", "output", "v", "kubernetes-version", "webhooks", "webhook",
 		"like", "enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
 		"allow-incomplete")
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", verify.Formats...)
+	complete(c, "kubernetes-version", review.KubernetesVersions()...)
 	return c
 }
 

@@ -22,6 +22,8 @@ type Flags struct {
 	// AllowIncomplete has verdicts stand although not all is known; see Options.
 	AllowIncomplete bool
 	like            string
+	// kubernetesVersion is the minor version to judge as; empty for the program's own.
+	kubernetesVersion string
 	// knownFlags are the names of kube-apiserver's flags.
 	knownFlags    []string
 	webhooks      string
@@ -41,6 +43,9 @@ func NewFlags(plugins []plugin.Descriptor) *Flags {
 // Add adds the flags.
 func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("review")
+	fs.StringVar(&f.kubernetesVersion, "kubernetes-version", "",
+		"Judge as this minor version of Kubernetes does, by emulation: one of "+strings.Join(KubernetesVersions(), ", ")+
+			". Its APIs, feature gates and plugins are in force. What emulation doesn't show is said in a note.")
 	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether the user may write the objects.")
 	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),

@@ -290,8 +290,12 @@ func (r *Reviewer) versionNotes(theirs string) []string {
 	}
 	their, err := utilversion.ParseGeneric(theirs)
 	if ours := major + "." + minor; err == nil && fmt.Sprintf("%d.%d", their.Major(), their.Minor()) != ours {
-		return []string{fmt.Sprintf("the cluster is Kubernetes %s, and this judges as %s does: what differs between "+
-			"them is judged as the latter", theirs, ours)}
+		note := fmt.Sprintf("the cluster is Kubernetes %s, and this judges as %s does: what differs between "+
+			"them is judged as the latter", theirs, ours)
+		if v := fmt.Sprintf("%d.%d", their.Major(), their.Minor()); slices.Contains(KubernetesVersions(), v) {
+			note += ", unless --kubernetes-version=" + v + " is given"
+		}
+		return []string{note}
 	}
 	return nil
 }

@@ -121,6 +121,9 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	}
 	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{},
 		namespaces: map[string]bool{}, fields: controllers.NewPolicyFields(cluster.discovery, cluster.mapper)}
+	if note := EmulationNote(); note != "" {
+		r.notes = append(r.notes, note)
+	}
 	if err := r.loadState(ctx); err != nil {
 		return nil, errors.Join(err, cluster.stop())
 	}
@@ -246,6 +249,9 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, err
 	}
 	result.Warnings, result.Decision = a.warnings, a.decision
+	if early := notYetDeprecated(c.resource.GroupVersionKind); early != "" {
+		result.Warnings = slices.DeleteFunc(result.Warnings, func(w string) bool { return w == early })
+	}
 	result.Verdict = v1alpha1.Verdict(plugin.VerdictOfCode(int32(a.code)))
 	if result.Decision != nil {
 		// The code of an admitted connection is that of the connection, which fails: there is no node.
@@ -278,6 +284,9 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, nil
 	}
 	result.Stored = a.object
+	if result.NotStored = droppedFields(result.Sent, result.Stored); len(result.NotStored) > 0 {
+		review.Notes = append(review.Notes, result.NotStoredNote())
+	}
 	if c.before == nil && object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
 		r.namespaces[object.GetName()] = true
 	}

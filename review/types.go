@@ -48,6 +48,9 @@ type Result struct {
 	Unknown []string `json:"unknown,omitempty"`
 	// Warnings are the warnings that a client would see.
 	Warnings []string `json:"warnings,omitempty"`
+	// NotStored are fields of the object that weren't stored, if another version of Kubernetes than the
+	// program's judges; see NotStoredNote.
+	NotStored []string `json:"notStored,omitempty"`
 	// Decision is the decision on the object, as a server records it; nil if no server was asked.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	// Pods describes the pods that the controller of a workload would make; at most one entry.

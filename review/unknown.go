@@ -52,6 +52,9 @@ func (c *cluster) suggestFor(kind schema.GroupVersionKind) string {
 		if elsewhere != "" {
 			return elsewhere
 		}
+		if why := whyNotServed(kind); why != "" {
+			return why
+		}
 		return nearest.Meant(kind.Kind, own)
 	}
 	if meant := nearest.Meant(kind.Kind, sameGroup); meant != "" {

@@ -15,7 +15,7 @@ import (
 // globalFlags are flags that change the process, and no server's configuration. processFlags are all
 // flags that hold for all servers of a process.
 var (
-	globalFlags  = []string{"feature-gates", "emulated-version"}
+	globalFlags  = []string{"feature-gates", "emulated-version", "kubernetes-version"}
 	processFlags = append([]string{"allow-privileged"}, globalFlags...)
 )
 

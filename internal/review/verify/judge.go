@@ -21,7 +21,9 @@ import (
 func (w *worker) judgeCase(t *task, c *suite.Case, out *Case, mark *review.Mark) *review.Mark {
 	begin := time.Now()
 	result, err := w.ask(t, c)
-	out.Result = result
+	if out.Result = result; result != nil && len(result.NotStored) > 0 {
+		t.report.Warnings = append(t.report.Warnings, result.NotStoredNote())
+	}
 	if err == nil {
 		out.Differences = differences(&c.Expect, result)
 	}

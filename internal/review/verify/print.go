@@ -77,6 +77,9 @@ func (r *Report) text() string {
 	if r.Coverage != nil {
 		r.coverage(&b)
 	}
+	for _, note := range r.Notes {
+		fmt.Fprintf(&b, "note: %s\n", note)
+	}
 	fmt.Fprintf(&b, "%d passed, %d failed, %d %s", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors,
 		strings.TrimSpace(plural(r.Summary.Errors, "error")))
 	if r.Summary.Updated > 0 {

@@ -17,6 +17,8 @@ type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Suites     []Suite `json:"suites"`
+	// Notes say what the emulation of another version of Kubernetes doesn't show.
+	Notes []string `json:"notes,omitempty"`
 	// Coverage has the things to cover in the suites' state and in the files of plugins; nil if
 	// Options.Coverage wasn't set.
 	Coverage []Coverage `json:"coverage,omitempty"`
@@ -41,7 +43,8 @@ type Suite struct {
 	Seconds float64 `json:"seconds"`
 	// Error is the reason why none of it could be judged.
 	Error string `json:"error,omitempty"`
-	// Warnings name likely mistakes in the policies of its state: fields that no object has.
+	// Warnings name likely mistakes in the policies of its state: fields that no object has. They also
+	// name fields that an emulated version of Kubernetes has not stored.
 	Warnings []string `json:"warnings,omitempty"`
 	Cases    []*Case  `json:"cases"`
 }

@@ -41,6 +41,9 @@ type Options struct {
 func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, error) {
 	r := &run{Options: options, ctx: ctx}
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Suites: []Suite{}}
+	if note := review.EmulationNote(); note != "" {
+		report.Notes = []string{note}
+	}
 	for i := range suites {
 		if s := r.selectCases(&suites[i]); len(s.Cases) > 0 {
 			r.tasks = append(r.tasks, &task{Suite: s, flags: flagsOf(s)})
