@@ -35,7 +35,8 @@ func Main(plugins []plugin.Descriptor) {
 	case etcdName:
 		etcd(os.Args)
 	}
-	os.Exit(Run(commandline.UntilSignal(), plugins, os.Args[1:], os.Stdout, os.Stderr))
+	ctx := context.WithValue(commandline.UntilSignal(), programArguments{}, os.Args[1:])
+	os.Exit(Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr))
 }
 
 // Run runs the command with args until it is done or ctx ends, and returns its exit code.

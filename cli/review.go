@@ -5,6 +5,7 @@ import (
 	"context"
 	"errors"
 	"fmt"
+	"os"
 	"path/filepath"
 	"slices"
 	"strings"
@@ -35,6 +36,7 @@ type reviewing struct {
 	operation        string
 	validate         string
 	ignoreUnknown    bool
+	against          string
 	output           string
 	print            review.Print
 	flags            *review.Flags
@@ -56,7 +58,8 @@ policies, quotas and LimitRanges that the flags, --state and --kubeconfig give i
 the admitted ones. Workloads are followed to the pods that their controllers would make.
 
 The exit code is 0 if everything is admitted, 1 if something is refused, and 2 if something can't be
-judged.`,
+judged. With --against-version it is 0 if nothing differs between the two versions of Kubernetes, and
+1 if something does.`,
 		Example: `  # A file, a folder, a rendered chart
   gatehouse review deployment.yaml manifests/
   helm template shop ./chart | gatehouse review -n shop -f -
@@ -72,8 +75,10 @@ judged.`,
   gatehouse review -f manifests/ --state=state.yaml --like=kube-apiserver.yaml \
     --as-service-account=ci/deployer --authorize
 
-  # By another version of Kubernetes, before an upgrade
+  # By another version of Kubernetes, and what an upgrade from it changes
   gatehouse review manifests/ --kubernetes-version=` + review.KubernetesVersions()[0] + `
+  gatehouse review manifests/ --kubernetes-version=` + review.KubernetesVersions()[0] + ` --against-version=` +
+			review.JudgedVersion() + `
 
   # What is changed on the way, and every step of it, with a webhook that runs here
   gatehouse review -f deployment.yaml --show-changes --explain --state=webhook.yaml \
@@ -83,7 +88,14 @@ judged.`,
 			log.Apply(c.ErrOrStderr())
 			embedded.ReserveLittle()
 			told.files = append(told.files, args...)
-			return finishVerdict(c, told.run(c))
+			run := told.run
+			switch {
+			case os.Getenv(asSecond) != "":
+				run = told.runSecond
+			case told.against != "":
+				run = told.compare
+			}
+			return finishVerdict(c, run(c))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -91,8 +103,8 @@ judged.`,
 	told.flags.Add(&groups)
 	log.AddFlags(groups.FlagSet("review"))
 	commandline.GroupFlags(c, groups, "filename", "exclude", "namespace", "state", "kubeconfig", "context",
-		"as-service-account", "authorize", "kubernetes-version", "operation", "validate", "webhooks", "webhook", "output", "only",
-		"show-changes", "explain", "like", "enable-admission-plugins", "disable-admission-plugins",
+		"as-service-account", "authorize", "kubernetes-version", "against-version", "operation", "validate", "webhooks",
+		"webhook", "output", "only", "show-changes", "explain", "like", "enable-admission-plugins", "disable-admission-plugins",
 		"admission-control-config-file", "allow-incomplete", "v")
 	complete(c, "operation", operations()...)
 	complete(c, "validate", "strict", "warn", "ignore")
@@ -100,6 +112,7 @@ judged.`,
 	complete(c, "output", review.Formats...)
 	complete(c, "only", review.Words...)
 	complete(c, "kubernetes-version", review.KubernetesVersions()...)
+	complete(c, "against-version", review.KubernetesVersions()...)
 	return c
 }
 
@@ -134,6 +147,9 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 		"How to treat fields that an object's kind doesn't have, as in kubectl apply. strict (or true): "+
 			"they are refused; warn: they are dropped, with a warning; ignore (or false): they are dropped.")
 	fs.Lookup("validate").NoOptDefVal = "strict"
+	fs.StringVar(&r.against, "against-version", "",
+		"Judge also as this minor version of Kubernetes, and show what differs from --kubernetes-version: APIs, "+
+			"plugins, verdicts, stored objects, warnings. The exit code is 1 if something does.")
 	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that are not served.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.StringSliceVar(&r.print.Only, "only", nil,
@@ -162,17 +178,8 @@ func operations() []string {
 	return names
 }
 
-// run judges the objects, and prints the verdicts. It reports files that could not be read after
-// what could be judged.
+// run judges the objects, and prints the verdicts.
 func (r *reviewing) run(c *cobra.Command) error {
-	if len(r.files) == 0 {
-		return commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
-			"standard input"))
-	}
-	if n := countStdin(r.files, r.state); n > 1 {
-		return commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
-			"can be read once", n))
-	}
 	if r.output != "" && !slices.Contains(review.Formats, r.output) {
 		return commandline.Usage(fmt.Errorf("--output: %q is none of %s", r.output, strings.Join(review.Formats, ", ")))
 	}
@@ -181,50 +188,73 @@ func (r *reviewing) run(c *cobra.Command) error {
 			return commandline.Usage(fmt.Errorf("--only: %q is none of %s", word, strings.Join(review.Words, ", ")))
 		}
 	}
+	if err := r.applyChain(c.Flags()); err != nil {
+		return commandline.Usage(err)
+	}
+	judged, err := r.judge(c)
+	if err != nil {
+		return err
+	}
+	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
+		return err
+	}
+	if code := judged.ExitCode(); code != review.ExitAdmitted {
+		return commandline.ExitCode(code)
+	}
+	return nil
+}
+
+// judge judges the objects. It reports files that could not be read after what could be judged.
+func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
+	if len(r.files) == 0 {
+		return nil, commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
+			"standard input"))
+	}
+	if n := countStdin(r.files, r.state); n > 1 {
+		return nil, commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
+			"can be read once", n))
+	}
 	if r.operation != "" && !slices.Contains(operations(), r.operation) {
-		return commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
+		return nil, commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
 			", ")))
 	}
 	fieldValidation, ok := review.Validations[r.validate]
 	if !ok {
-		return commandline.Usage(fmt.Errorf("--validate: %q is none of strict, warn, ignore", r.validate))
-	}
-	if err := r.applyChain(c.Flags()); err != nil {
-		return commandline.Usage(err)
+		return nil, commandline.Usage(fmt.Errorf("--validate: %q is none of strict, warn, ignore", r.validate))
 	}
 	as, err := r.user()
 	if err != nil {
-		return commandline.Usage(err)
+		return nil, commandline.Usage(err)
 	}
 	options, err := r.flags.Options()
 	if err != nil {
-		return commandline.Usage(err)
+		return nil, commandline.Usage(err)
 	}
 	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude,
 		Lax: fieldValidation != metav1.FieldValidationStrict}
 	documents, errs := reader.Read(c.Context(), r.files)
 	if err := c.Context().Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if err := errors.Join(errs...); errors.Is(err, filepath.ErrBadPattern) {
-		return commandline.Usage(fmt.Errorf("--%w", err))
+		return nil, commandline.Usage(fmt.Errorf("--%w", err))
 	}
 	if len(documents) == 0 && len(errs) == 0 {
-		return commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
+		return nil, commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
 			append([]string{strings.Join(r.files, ", ")}, reader.Notes()...), "; ")))
 	}
 	stateReader := &input.Reader{Stdin: standardInput(c)}
 	state, stateErrs := stateReader.Read(c.Context(), r.state)
 	if err := c.Context().Err(); err != nil {
-		return err
+		return nil, err
 	}
 	if len(stateErrs) > 0 {
-		return commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
+		return nil, commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
 	}
 	progress := newProgress(c.ErrOrStderr())
 	cluster, namespace, err := r.live(c.Context(), progress)
 	if err != nil {
-		return commandline.Usage(err)
+		return nil, commandline.Usage(err)
 	}
 	documents, twice := input.Distinct(documents, cmp.Or(namespace, "default"))
 	errs = append(errs, twice...)
@@ -235,23 +265,17 @@ func (r *reviewing) run(c *cobra.Command) error {
 		options.IgnoreUnknown, options.Live, options.Namespace = r.ignoreUnknown, cluster, namespace
 		reviewer, err := review.Start(c.Context(), options)
 		if err != nil {
-			return commandline.Usage(err)
+			return nil, commandline.Usage(err)
 		}
 		judged, err = reviewer.Review(c.Context(), documents, progress.report("judging"))
 		progress.done()
 		if err := errors.Join(err, reviewer.Close()); err != nil {
-			return commandline.Usage(err)
+			return nil, commandline.Usage(err)
 		}
 	}
 	judged.Notes = slices.Concat(reader.Notes(), stateReader.Notes(), judged.Notes)
 	judged.Fail(errs...)
-	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
-		return err
-	}
-	if code := judged.ExitCode(); code != review.ExitAdmitted {
-		return commandline.ExitCode(code)
-	}
-	return nil
+	return judged, nil
 }
 
 // countStdin returns how often paths name the standard input.

@@ -211,7 +211,7 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 			return nil, ctx.Err()
 		}
 		if err != nil {
-			result.Verdict, result.Message = v1alpha1.Failed, err.Error()
+			result.Verdict, result.Message, result.NotServed = v1alpha1.Failed, err.Error(), errors.As(err, &unknown)
 		}
 		r.failIfUnknown(result)
 		review.Results = append(review.Results, *result)

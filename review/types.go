@@ -39,6 +39,9 @@ type Result struct {
 	Object Object       `json:"object"`
 	// Verdict is Admitted, Refused or Failed.
 	Verdict v1alpha1.Verdict `json:"verdict"`
+	// NotServed says that the server has no API for the object's kind and version. The verdict is Failed
+	// then.
+	NotServed bool `json:"notServed,omitempty"`
 	// Message is the reason; empty if the verdict is Admitted.
 	Message string `json:"message,omitempty"`
 	// UnknownFields are the fields that its kind doesn't have, if it was refused for them.

@@ -73,6 +73,12 @@ func judgedVersion() (judged, own *version.Version) {
 	return effective.EmulationVersion(), effective.BinaryVersion()
 }
 
+// JudgedVersion returns the minor version that the servers of the process are like.
+func JudgedVersion() string {
+	judged, _ := judgedVersion()
+	return fmt.Sprintf("%d.%d", judged.Major(), judged.Minor())
+}
+
 // isEmulating reports whether the servers of the process are like another minor version than the one
 // in the program.
 func isEmulating() bool {

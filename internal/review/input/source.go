@@ -55,9 +55,9 @@ func (e *Error) Error() string { return fmt.Sprintf("%s: %v", e.Source, e.Err) }
 // Unwrap returns the cause.
 func (e *Error) Unwrap() error { return e.Err }
 
-// maxFile bounds an input, in bytes. A cluster accepts 3 MiB in a request; this is enough for ten
+// MaxFile bounds an input, in bytes. A cluster accepts 3 MiB in a request; this is enough for ten
 // thousand objects.
-const maxFile = 32 << 20
+const MaxFile = 32 << 20
 
 // parse reads all documents of a stream: YAML or JSON, many or one, lists taken apart.
 func (r *Reader) parse(name string, data []byte) ([]Document, []error) {
@@ -97,7 +97,7 @@ func split(data []byte) []part {
 		begin = 0
 	}
 	lines := bufio.NewScanner(bytes.NewReader(data))
-	lines.Buffer(nil, maxFile+1)
+	lines.Buffer(nil, MaxFile+1)
 	for lines.Scan() {
 		line++
 		content := lines.Bytes()

@@ -116,13 +116,13 @@ func (r *Reader) readFile(path string, listed bool) ([]Document, []error) {
 
 // readStream reads all documents of a stream.
 func (r *Reader) readStream(name string, in io.Reader, listed bool) ([]Document, []error) {
-	data, err := io.ReadAll(io.LimitReader(in, maxFile+1))
+	data, err := io.ReadAll(io.LimitReader(in, MaxFile+1))
 	if err != nil {
 		return nil, []error{fileError(name, err)}
 	}
-	if len(data) > maxFile {
+	if len(data) > MaxFile {
 		return nil, []error{fileError(name, fmt.Errorf("larger than %d MiB, which is too much at a time: divide it",
-			maxFile>>20))}
+			MaxFile>>20))}
 	}
 	if listed && r.leftOut.takes(name, data) {
 		return nil, nil
