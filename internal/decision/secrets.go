@@ -1,6 +1,7 @@
 package decision
 
 import (
+	"bytes"
 	"encoding/json"
 	"slices"
 	"strings"
@@ -88,7 +89,9 @@ func (s secrets) hidden(path string, raw []byte) []byte {
 		segments = strings.Split(strings.TrimPrefix(path, "/"), "/")
 	}
 	for i := range segments {
-		segments[i] = unescaper.Replace(segments[i])
+		if strings.Contains(segments[i], "~") {
+			segments[i] = unescaper.Replace(segments[i])
+		}
 		if s.hides(segments[:i+1]) {
 			return hiddenJSON
 		}
@@ -99,7 +102,7 @@ func (s secrets) hidden(path string, raw []byte) []byte {
 	if n := len(segments); n > 2 && segments[n-1] == "value" && segments[n-3] == "env" {
 		return hiddenJSON // its name may be that of a credential
 	}
-	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' {
+	if len(raw) == 0 || raw[0] != '{' && raw[0] != '[' || !s.mayHide(raw) {
 		return raw
 	}
 	var value any
@@ -117,6 +120,26 @@ func (s secrets) hidden(path string, raw []byte) []byte {
 	return shown
 }
 
+// mayHide reports whether clean could hide something in a JSON text. It only looks at the names of
+// fields, and takes a tenth of the time of decoding the text. A name ends at `":` unless something
+// is escaped or there is space between tokens.
+func (s secrets) mayHide(raw []byte) bool {
+	if s.ofSecret() || bytes.ContainsAny(raw, "\\ \t\r\n") {
+		return true
+	}
+	for {
+		before, rest, ok := bytes.Cut(raw, []byte(`":`))
+		if !ok {
+			return false
+		}
+		name := string(before[bytes.LastIndexByte(before, '"')+1:])
+		if name == "value" || textLists[name] || wholeObjects[name] || isCredential(name) {
+			return true
+		}
+		raw = rest
+	}
+}
+
 // clean returns a value with its secrets hidden, and whether there were any.
 func (s secrets) clean(path []string, value any) (any, bool) {
 	found := false
@@ -124,7 +147,7 @@ func (s secrets) clean(path []string, value any) (any, bool) {
 	case map[string]any:
 		name, _ := value["name"].(string)
 		for key, field := range value {
-			at := append(slices.Clip(path), key)
+			at := append(path, key)
 			if s.hides(at) || key == "value" && s.hidesVariable(path, name) {
 				value[key], found = HiddenValue, true
 				continue
@@ -134,7 +157,7 @@ func (s secrets) clean(path []string, value any) (any, bool) {
 		}
 	case []any:
 		for i := range value {
-			cleaned, any := s.clean(append(slices.Clip(path), "-"), value[i])
+			cleaned, any := s.clean(append(path, "-"), value[i])
 			value[i], found = cleaned, found || any
 		}
 	}

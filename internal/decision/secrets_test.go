@@ -151,6 +151,33 @@ func TestValuesShown(t *testing.T) {
 	}
 }
 
+// Values that mayHide lets through have nothing that clean would hide.
+func FuzzMayHide(f *testing.F) {
+	for _, value := range []string{`{"env":[{"name":"API_KEY","value":"x"}]}`, `{"args":["--dsn=x"]}`,
+		`{"a":{"pass\u0077ord":"x"}}`, `{"password" :"x"}`, "{\"password\"\n:1}", `[{"key":"x","operator":"Exists"}]`,
+		`{"a\"":"b","b":{"tokens":[1]}}`, `{"x":":\":","secret":{"secretName":"s"}}`, `{"annotations":` +
+			`{"kapp.k14s.io/original":"{}"}}`, `{"httpHeaders":[{"value":"x","name":"Cookie"}]}`, `[[{"private.key":1}]]`} {
+		f.Add("pods", "/spec/containers/0", value)
+		f.Add("secrets", "/metadata/annotations", value)
+		f.Add("configmaps", "", value)
+	}
+	f.Fuzz(func(t *testing.T, resource, path, raw string) {
+		var value any
+		if json.Unmarshal([]byte(raw), &value) != nil {
+			return
+		}
+		for _, values := range []Values{ValuesHidden, ValuesShown} {
+			s := secrets{schema.GroupResource{Resource: resource}, values}
+			if s.mayHide([]byte(raw)) {
+				continue
+			}
+			if hidden, found := s.clean(strings.Split(path, "/"), value); found {
+				t.Errorf("%s at %s of %s passes, but is to become %v", raw, path, resource, hidden)
+			}
+		}
+	})
+}
+
 const marked = "bWFya2Vk"
 
 // Nothing that plugins and webhooks change in a Secret's values is shown.
