@@ -58,8 +58,8 @@ policies, quotas and LimitRanges that the flags, --state and --kubeconfig give i
 the admitted ones. Workloads are followed to the pods that their controllers would make.
 
 The exit code is 0 if everything is admitted, 1 if something is refused, and 2 if something can't be
-judged. With --against-version it is 0 if nothing differs between the two versions of Kubernetes, and
-1 if something does.`,
+judged. With --against-version it is 0 if nothing differs between the two versions of Kubernetes,
+and 1 if something does.`,
 		Example: `  # A file, a folder, a rendered chart
   gatehouse review deployment.yaml manifests/
   helm template shop ./chart | gatehouse review -n shop -f -
