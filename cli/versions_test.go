@@ -110,6 +110,21 @@ func TestReviewVersions(t *testing.T) {
 	}
 }
 
+// A field that a version doesn't store is named only if a server of that version may refuse it.
+func TestReviewNotStored(t *testing.T) {
+	needs.Server(t)
+	versions := testedVersions()
+	inFolder(t, map[string]string{"in.yaml": ofVersions[strings.Index(ofVersions, "apiVersion: v1\nkind: Pod"):]})
+	for _, flags := range []string{"", "--validate=ignore", "--operation=apply", "--operation=update --state=in.yaml"} {
+		stdout, _, _ := runProgram(t, append([]string{"review", "in.yaml", "--ignore-unknown",
+			"--kubernetes-version=" + versions[2].String()}, strings.Fields(flags)...)...)
+		named := strings.Contains(stdout, ": Pod default/host: not stored: spec.hostnameOverride: off in")
+		if named != (versions[2].Minor() < 35 && flags != "--validate=ignore") {
+			t.Errorf("%s: it is named: %t, in\n%s", flags, named, stdout)
+		}
+	}
+}
+
 // A kind that a version doesn't yet deprecate is admitted without the warning that it is.
 func TestReviewDeprecatedLater(t *testing.T) {
 	needs.Server(t)

@@ -284,7 +284,10 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, nil
 	}
 	result.Stored = a.object
-	if result.NotStored = droppedFields(result.Sent, result.Stored); len(result.NotStored) > 0 {
+	if c.query.Get("fieldValidation") == metav1.FieldValidationStrict { // else the field is dropped anyway
+		result.NotStored = droppedFields(result.Sent, result.Stored)
+	}
+	if len(result.NotStored) > 0 {
 		review.Notes = append(review.Notes, result.NotStoredNote())
 	}
 	if c.before == nil && object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {

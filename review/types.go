@@ -52,7 +52,7 @@ type Result struct {
 	// Warnings are the warnings that a client would see.
 	Warnings []string `json:"warnings,omitempty"`
 	// NotStored are fields of the object that weren't stored, if another version of Kubernetes than the
-	// program's judges; see NotStoredNote.
+	// program's judges, with strict validation; see NotStoredNote.
 	NotStored []string `json:"notStored,omitempty"`
 	// Decision is the decision on the object, as a server records it; nil if no server was asked.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
