@@ -1,12 +1,14 @@
 package webhook
 
 import (
+	"context"
 	"fmt"
 	"net/http"
 	"slices"
 	"strings"
 	"testing"
 
+	"go.opentelemetry.io/otel/baggage"
 	"go.opentelemetry.io/otel/propagation"
 	sdktrace "go.opentelemetry.io/otel/sdk/trace"
 	"go.opentelemetry.io/otel/sdk/trace/tracetest"
@@ -87,5 +89,29 @@ func TestPassedOnTrace(t *testing.T) {
 	}
 	if want := []trace.SpanID{{2}, {}}; !slices.Equal(told, want) {
 		t.Errorf("the webhook was told of the spans %v, want %v", told, want)
+	}
+}
+
+// Baggage is passed on as well, in a trace and without one, as by kube-apiserver.
+func TestPassedOnBaggage(t *testing.T) {
+	var got []string
+	backend := webhooktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		got = append(got, r.Header.Get("Baggage"))
+		webhooktest.Allow().ServeHTTP(w, r)
+	}))
+	p := newPlugins(t, nil, validatingConfiguration("v", aWebhook("w.example.com", backend.ClientConfig("/"))))
+	member, err := baggage.NewMember("team", "shop")
+	if err != nil {
+		t.Fatal(err)
+	}
+	bag, err := baggage.New(member)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, ctx := range []context.Context{baggage.ContextWithBaggage(t.Context(), bag), t.Context()} {
+		wantError(t, p.Validating.Validate(ctx, newAttributes(create, newPod(), nil), interfaces), "")
+	}
+	if want := []string{"team=shop", ""}; !slices.Equal(got, want) {
+		t.Errorf("the webhook got the baggage %q, want %q", got, want)
 	}
 }

@@ -13,6 +13,9 @@ import (
 	"slices"
 	"time"
 
+	"go.opentelemetry.io/contrib/instrumentation/net/http/otelhttp"
+	"go.opentelemetry.io/otel/baggage"
+	"go.opentelemetry.io/otel/trace"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/component-base/tracing"
 	"k8s.io/utils/ptr"
@@ -38,7 +41,17 @@ var header = http.Header{
 // its context on in their headers. It also does so for a client's trace if this server records none.
 //
 // Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper fbd9cccb
-var traced = tracing.WrapperFor(nil) // the provider is that of the request's span
+// Source: k8s.io/component-base/tracing/utils.go#WrapperFor 312a449c
+func traced(transport http.RoundTripper) http.RoundTripper {
+	return otelhttp.NewTransport(transport, otelhttp.WithPropagators(tracing.Propagators()),
+		otelhttp.WithFilter(hasTrace))
+}
+
+// hasTrace reports whether a request has a trace, or other context, that its header would have.
+func hasTrace(req *http.Request) bool {
+	ctx := req.Context()
+	return trace.SpanContextFromContext(ctx).IsValid() || baggage.FromContext(ctx).Len() > 0
+}
 
 // Client calls one webhook. It is safe for concurrent use.
 type Client struct {
