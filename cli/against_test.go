@@ -1,6 +1,7 @@
 package cli
 
 import (
+	"bufio"
 	"encoding/json"
 	"fmt"
 	"io"
@@ -163,6 +164,45 @@ func TestReviewAgainstUsage(t *testing.T) {
 	if _, stderr, code := runCommand(t, "review", "in.yaml", "--against-version="+before); code != 1 ||
 		!strings.Contains(stderr, "works in a program that calls cli.Main") {
 		t.Errorf("outside of a program: %d, %q", code, stderr)
+	}
+}
+
+// A running cluster's state is that of both versions. A kind of Kubernetes that the cluster serves, and the
+// version that judges doesn't, is said to be that.
+func TestReviewAgainstCluster(t *testing.T) {
+	needs.Server(t)
+	versions := testedVersions()
+	inFolder(t, map[string]string{"in.yaml": ofVersions + "---\nkind: Service\napiVersion: v1\nmetadata: {name: 2web}\n" +
+		"spec: {ports: [{port: 80}]}\n"})
+	serve := program(t, "serve", "--secure-port=0")
+	stdout, err := serve.StdoutPipe()
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := serve.Start(); err != nil {
+		t.Fatal(err)
+	}
+	defer func() {
+		_ = serve.Process.Signal(os.Interrupt)
+		_ = serve.Wait()
+	}()
+	lines := bufio.NewScanner(stdout)
+	for lines.Scan() && !strings.HasPrefix(lines.Text(), "gatehouse is ready") {
+	}
+	go func() { _, _ = io.Copy(io.Discard, stdout) }()
+	const kubeconfig = "--kubeconfig=gatehouse-data/admin.kubeconfig"
+	const unserved = "mutatingadmissionpolicies.admissionregistration.k8s.io: the cluster serves " +
+		"admissionregistration.k8s.io/v1, and the version of Kubernetes that judges doesn't: they can't be judged"
+	out, stderr, code := runProgram(t, "review", "in.yaml", kubeconfig, "--kubernetes-version="+versions[2].String())
+	ofCluster := "note: the cluster is Kubernetes v" + versions[0].String() + "."
+	if code != review.ExitFailed || !strings.Contains(out, "note: "+unserved+"\n") || !strings.Contains(out, ofCluster) ||
+		!strings.Contains(out, ", unless --kubernetes-version="+versions[0].String()+" is given\n") {
+		t.Errorf("as %s it ended with %d, and said\n%s%s", versions[2], code, out, stderr)
+	}
+	out, stderr, code = runProgram(t, "review", "in.yaml", kubeconfig, "--against-version="+versions[2].String())
+	if code != review.ExitRefused || !strings.Contains(out, "unserved  MutatingAdmissionPolicy policy ") ||
+		!strings.Contains(out, "refused   Service default/2web ") || !strings.Contains(out, unserved) {
+		t.Errorf("against %s it ended with %d, and said\n%s%s", versions[2], code, out, stderr)
 	}
 }
 

@@ -19,6 +19,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
+	"k8s.io/client-go/kubernetes/scheme"
 	"k8s.io/client-go/tools/pager"
 
 	"gatehouse.dev/internal/review/input"
@@ -293,6 +294,9 @@ func (r *reading) readDefinition(ctx context.Context, kind schema.GroupVersionKi
 	name := mapping.Resource.GroupResource().String()
 	found, err := r.objects.Resource(of.Resource).Get(ctx, name, metav1.GetOptions{})
 	switch {
+	case apierrors.IsNotFound(err) && scheme.Scheme.Recognizes(kind):
+		r.addGap(bears, "%s: the cluster serves %s, and the version of Kubernetes that judges doesn't: they can't be judged",
+			name, kind.GroupVersion())
 	case apierrors.IsNotFound(err):
 		r.addGap(bears, "%s: they have no CustomResourceDefinition, but an API server of their own: they can't be judged",
 			name)
