@@ -21,7 +21,7 @@ import (
 	"gatehouse.dev/review"
 )
 
-// What a process emulates can't be changed once a server has run in it: validation keeps its CEL
+// A process can't emulate another version once a server has run in it: validation keeps its CEL
 // compiler, for example. So review --against-version judges as the first version itself, and runs the
 // program once more for the other version. The second process gets the same arguments and, on its
 // standard input, a task. It prints an Outcome in place of a review. The end of its standard input

@@ -132,8 +132,8 @@ func TestReviewAgainstCodes(t *testing.T) {
 	}
 }
 
-// What is wrong with the command line ends it before anything is judged; what only the other version
-// refuses is said with that version.
+// A mistake in the command line ends it before anything is judged. A mistake that only the other
+// version finds is reported with that version.
 func TestReviewAgainstUsage(t *testing.T) {
 	needs.Server(t)
 	inFolder(t, map[string]string{"in.yaml": configMap + "c}\n"})

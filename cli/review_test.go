@@ -209,7 +209,7 @@ note: in.yaml:1: left out: no matches for kind "Gate" in version "example.com/v1
 	}
 }
 
-// What is wrong with the command line, or with what it names, is one line, and ends it with 2.
+// A mistake in the command line, or in what it names, is reported in one line, and ends it with 2.
 func TestReviewUsage(t *testing.T) {
 	inFolder(t, map[string]string{
 		"c.yaml": configMap + "c}\n", "empty.yaml": "# nothing\n", "broken.yaml": "{",

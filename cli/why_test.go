@@ -7,7 +7,7 @@ import (
 	"testing"
 )
 
-// What is wrong with the command line ends it before any server is asked.
+// A mistake in the command line ends it before any server is asked.
 func TestWhyUsage(t *testing.T) {
 	const forms, see = "TYPE/NAME, TYPE NAME, an audit ID or --last-refused", " (see 'gatehouse why --help')\n"
 	for args, want := range map[string]string{

@@ -122,14 +122,21 @@ func Compare(from, to *Outcome) *Comparison {
 	c := &Comparison{APIVersion: APIVersion, Kind: ComparisonKind, From: from.Version, To: to.Version,
 		Plugins: difference(from.Plugins, to.Plugins), Objects: []ObjectChange{}}
 	olds, news := from.keys(), to.keys()
+	oldAt, newAt := indexes(olds), indexes(news)
 	all := slices.Clone(olds)
 	for _, key := range news {
-		if !slices.Contains(all, key) {
+		if _, ok := oldAt[key]; !ok {
 			all = append(all, key)
 		}
 	}
+	at := func(indexes map[string]int, key string) int {
+		if i, ok := indexes[key]; ok {
+			return i
+		}
+		return -1
+	}
 	for _, key := range all {
-		change := compareObject(from, slices.Index(olds, key), to, slices.Index(news, key))
+		change := compareObject(from, at(oldAt, key), to, at(newAt, key))
 		switch change.Change {
 		case "":
 			c.Summary.Unchanged++
@@ -188,6 +195,15 @@ func (o *Outcome) keys() []string {
 		keys = append(keys, fmt.Sprintf("%s %d", key, seen[key]))
 	}
 	return keys
+}
+
+// indexes returns the index of each key.
+func indexes(keys []string) map[string]int {
+	at := make(map[string]int, len(keys))
+	for i, key := range keys {
+		at[key] = i
+	}
+	return at
 }
 
 // compareObject compares the results at two indexes. An index is -1 if the object was left out of a
