@@ -30,6 +30,8 @@ type upstream struct {
 	*admission.Handler
 	config string
 	env    plugin.Env
+	// unconditional is the authorizer that plugins of 1.37 ask for.
+	unconditional authorizer.UnconditionalAuthorizer
 	// validations is how often it was validated: upstream's plugins for policies start their
 	// goroutines then.
 	validations int
@@ -40,6 +42,7 @@ var (
 	_ initializer.WantsDynamicClient               = &upstream{}
 	_ initializer.WantsExternalKubeInformerFactory = &upstream{}
 	_ initializer.WantsAuthorizer                  = &upstream{}
+	_ initializer.WantsUnconditionalAuthorizer     = &upstream{}
 	_ initializer.WantsRESTMapper                  = &upstream{}
 	_ initializer.WantsFeatures                    = &upstream{}
 	_ initializer.WantsEffectiveVersion            = &upstream{}
@@ -51,6 +54,9 @@ func (u *upstream) SetExternalKubeClientSet(c kubernetes.Interface) { u.env.Clie
 func (u *upstream) SetDynamicClient(c dynamic.Interface)            { u.env.Dynamic = c }
 func (u *upstream) SetExternalKubeInformerFactory(f informers.SharedInformerFactory) {
 	u.env.Informers = f
+}
+func (u *upstream) SetUnconditionalAuthorizer(a authorizer.UnconditionalAuthorizer) {
+	u.unconditional = a
 }
 func (u *upstream) SetAuthorizer(a authorizer.Authorizer)                    { u.env.Authorizer = a }
 func (u *upstream) SetRESTMapper(m meta.RESTMapper)                          { u.env.RESTMapper = m }

@@ -9,7 +9,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	storagev1 "k8s.io/api/storage/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,8 +153,11 @@ func volumeProtection(ctx context.Context, e *environment) (func(context.Context
 	if err != nil {
 		return nil, err
 	}
-	c := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(),
+	c, err := pvprotection.NewPVProtectionController(klog.FromContext(ctx), e.informers.Core().V1().PersistentVolumes(),
 		client)
+	if err != nil {
+		return nil, err
+	}
 	return func(ctx context.Context) { c.Run(ctx, 1) }, nil
 }
 
@@ -165,13 +168,13 @@ func groupProtection(ctx context.Context, e *environment) (func(context.Context)
 	if err != nil {
 		return nil, err
 	}
-	served, err := serves(client, schedulingv1alpha2.SchemeGroupVersion.WithResource("podgroups"))
+	served, err := serves(client, schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups"))
 	if err != nil || !served {
 		return func(context.Context) {}, err
 	}
 	pods := e.pods()
 	c, err := podgroupprotection.NewPodGroupProtectionController(klog.FromContext(ctx),
-		e.informers.Scheduling().V1alpha2().PodGroups(), pods, client)
+		e.informers.Scheduling().V1beta1().PodGroups(), pods, client)
 	if err != nil {
 		return nil, err
 	}

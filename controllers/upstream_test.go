@@ -10,6 +10,7 @@ import (
 	kubectrlmgrconfig "k8s.io/kube-controller-manager/config/v1alpha1"
 	daemonconfig "k8s.io/kubernetes/pkg/controller/daemon/config/v1alpha1"
 	deploymentconfig "k8s.io/kubernetes/pkg/controller/deployment/config/v1alpha1"
+	disruptionconfig "k8s.io/kubernetes/pkg/controller/disruption/config/v1alpha1"
 	endpointsliceconfig "k8s.io/kubernetes/pkg/controller/endpointslice/config/v1alpha1"
 	garbageconfig "k8s.io/kubernetes/pkg/controller/garbagecollector/config/v1alpha1"
 	namespaceconfig "k8s.io/kubernetes/pkg/controller/namespace/config/v1alpha1"
@@ -29,6 +30,8 @@ func TestDefaults(t *testing.T) {
 	endpointsliceconfig.RecommendedDefaultEndpointSliceControllerConfiguration(&endpoints)
 	var namespace kubectrlmgrconfig.NamespaceControllerConfiguration
 	namespaceconfig.RecommendedDefaultNamespaceControllerConfiguration(&namespace)
+	var disruption kubectrlmgrconfig.DisruptionControllerConfiguration
+	disruptionconfig.RecommendedDefaultDisruptionControllerConfiguration(&disruption)
 	var garbage kubectrlmgrconfig.GarbageCollectorControllerConfiguration
 	garbageconfig.RecommendedDefaultGarbageCollectorControllerConfiguration(&garbage)
 
@@ -38,6 +41,7 @@ func TestDefaults(t *testing.T) {
 	for name, pair := range map[string][2]int64{
 		"workers":           {workers, int64(deployment.ConcurrentDeploymentSyncs)},
 		"daemonSetWorkers":  {daemonSetWorkers, int64(daemon.ConcurrentDaemonSetSyncs)},
+		"disruptionWorkers": {disruptionWorkers, int64(disruption.ConcurrentDisruptionSyncs)},
 		"endpointsPerSlice": {endpointsPerSlice, int64(endpoints.MaxEndpointsPerSlice)},
 		"daemonFirstRetry":  {int64(daemonFirstRetry), kubesource.Number(backoff.Args[0])},
 		"daemonLastRetry":   {int64(daemonLastRetry), kubesource.Number(backoff.Args[1])},

@@ -10,7 +10,7 @@ import (
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/dynamic"
 	corev1informers "k8s.io/client-go/informers/core/v1"
-	schedulinginformers "k8s.io/client-go/informers/scheduling/v1alpha2"
+	schedulinginformers "k8s.io/client-go/informers/scheduling/v1beta1"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/util/flowcontrol"
@@ -51,6 +51,7 @@ var workloads = []controller{
 const (
 	workers           = 5
 	daemonSetWorkers  = 2
+	disruptionWorkers = 1
 	endpointsPerSlice = 100
 	// A DaemonSet whose pods fail makes them again after this delay, doubled each time.
 	daemonFirstRetry = time.Second
@@ -158,7 +159,7 @@ func disruptions(ctx context.Context, e *environment) (func(context.Context), er
 		scales, client.Discovery())
 	return func(ctx context.Context) {
 		var running sync.WaitGroup
-		running.Go(func() { c.Run(ctx) })
+		running.Go(func() { c.Run(ctx, disruptionWorkers) })
 		running.Go(func() { wait.UntilWithContext(ctx, func(context.Context) { mapper.Reset() }, scaledKinds) })
 		running.Wait()
 	}, nil
@@ -185,7 +186,7 @@ func jobs(ctx context.Context, e *environment) (func(context.Context), error) {
 	var workloads schedulinginformers.WorkloadInformer
 	var groups schedulinginformers.PodGroupInformer
 	if utilfeature.DefaultFeatureGate.Enabled(features.WorkloadWithJob) {
-		scheduling := e.informers.Scheduling().V1alpha2()
+		scheduling := e.informers.Scheduling().V1beta1()
 		workloads, groups = scheduling.Workloads(), scheduling.PodGroups()
 	}
 	c, err := job.NewController(ctx, client, pods, e.informers.Batch().V1().Jobs(), workloads, groups)

@@ -6,6 +6,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/admission/initializer"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/util/compatibility"
 )
 
@@ -26,8 +27,13 @@ func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
 		if version == nil {
 			version = compatibility.DefaultBuildEffectiveVersion()
 		}
+		// A plugin whose authorization is conditional gets unconditional answers.
+		var authz authorizer.Authorizer
+		if env.Authorizer != nil {
+			authz = authorizer.AuthorizerFunc(env.Authorizer.Authorize)
+		}
 		plugin, err := plugins.InitPlugin(d.Name, config, initializer.New(
-			env.Client, env.Dynamic, env.Informers, env.Authorizer, env.Features, version, env.Done,
+			env.Client, env.Dynamic, env.Informers, authz, env.Features, version, env.Done,
 			env.RESTMapper))
 		if err != nil {
 			return nil, fmt.Errorf("adopting it (its registration has %q): %w", plugins.Registered(), err)

@@ -27,8 +27,8 @@ type Env struct {
 	// ready.
 	Informers informers.SharedInformerFactory
 
-	// Authorizer answers what a user may do.
-	Authorizer authorizer.Authorizer
+	// Authorizer answers what a user may do, without conditions.
+	Authorizer authorizer.UnconditionalAuthorizer
 
 	// RESTMapper maps kinds to resources and knows which are namespaced, including custom resources.
 	RESTMapper meta.RESTMapper

@@ -85,7 +85,7 @@ status: {hard: {pods: '5', requests.cpu: '9'}, used: {pods: '5', requests.cpu: '
 // A quota that limits what the cluster doesn't tell the usage of is noted, be it in the cluster's
 // state or new; one in a namespace that is new isn't, since there is nothing else in that.
 func TestUncounted(t *testing.T) {
-	const snapshot = "apiVersion: gatehouse.dev/v1alpha1\nkind: Snapshot\nversion: v1.36.3\n"
+	const snapshot = "apiVersion: gatehouse.dev/v1alpha1\nkind: Snapshot\nversion: v1.37.2\n"
 	quota := func(name, namespace, hard, used string) string {
 		return "kind: ResourceQuota\napiVersion: v1\nmetadata: {name: " + name + ", namespace: " + namespace +
 			"}\nspec: {hard: {" + hard + "}}\nstatus: {hard: {" + hard + "}, used: {" + used + "}}\n"

@@ -39,7 +39,7 @@ type engine struct {
 	manifests *manifest.Set
 
 	namespaces matching.Namespaces
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 
 	// dropped returns the fields that a patch set and that aren't stored.
 	dropped func(resource schema.GroupVersionResource, before, after runtime.Object) []string

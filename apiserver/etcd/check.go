@@ -103,7 +103,7 @@ func lastLogged(dir string) (uint64, error) {
 		return 0, err
 	}
 	if len(entries) == 0 {
-		return last.Index, nil
+		return last.GetIndex(), nil
 	}
-	return entries[len(entries)-1].Index, nil
+	return entries[len(entries)-1].GetIndex(), nil
 }

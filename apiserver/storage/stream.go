@@ -24,9 +24,10 @@ type ownStream struct {
 
 // withOwnStream is the client for the store of one kind.
 func withOwnStream(client *kubernetes.Client, kind schema.GroupResource) *kubernetes.Client {
-	c := *client.Client
+	c := clientv3.NewCtxClient(client.Ctx(), clientv3.WithZapLogger(client.GetLogger()))
+	c.Cluster, c.KV, c.Lease, c.Auth, c.Maintenance = client.Cluster, client.KV, client.Lease, client.Auth, client.Maintenance
 	c.Watcher = ownStream{client.Watcher, kind.String()}
-	return &kubernetes.Client{Client: &c, Kubernetes: client.Kubernetes}
+	return &kubernetes.Client{Client: c, Kubernetes: client.Kubernetes}
 }
 
 // Watch implements clientv3.Watcher.

@@ -104,7 +104,7 @@ func (r *rig) serve(ctx context.Context, c call) (cause any) {
 	ctx = audit.WithAuditContext(ctx)
 	audit.WithAuditID(ctx, types.UID(c.auditID))
 	req := httptest.NewRequest(http.MethodPost, "/", nil).WithContext(ctx)
-	req.Header.Set("User-Agent", "kubectl/v1.36.3")
+	req.Header.Set("User-Agent", "kubectl/v1.37.2")
 	defer func() { cause = recover() }()
 	r.Filter(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { c.handler(req.Context(), w) })).
 		ServeHTTP(httptest.NewRecorder(), req)

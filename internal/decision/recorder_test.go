@@ -412,7 +412,7 @@ func TestJSON(t *testing.T) {
 			`"labels":{"decisions.gatehouse.dev/server":"host_6443"}},"time":"2000-01-01T00:00:00.000000Z",` +
 			`"request":{"operation":"CREATE","version":"v1","resource":"pods","namespace":"shop","name":"web",` +
 			`"generateName":"we","owner":{"kind":"ReplicaSet","name":"rs"},"dryRun":true,"user":{"username":"alice",` +
-			`"groups":["devs","system:authenticated"]},"userAgent":"kubectl/v1.36.3"},"verdict":"Refused","code":403,` +
+			`"groups":["devs","system:authenticated"]},"userAgent":"kubectl/v1.37.2"},"verdict":"Refused","code":403,` +
 			`"reason":"Forbidden","message":"pods \"web\" is forbidden: no","by":"ResourceQuota",` +
 			`"changedBy":["LimitRanger"],"duration":"1.2ms","steps":[{"plugin":"LimitRanger","phase":"Mutate",` +
 			`"round":0,` +

@@ -9,11 +9,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
-	genericfeatures "k8s.io/apiserver/pkg/features"
-	utilfeature "k8s.io/apiserver/pkg/util/feature"
-	featuregatetesting "k8s.io/component-base/featuregate/testing"
 )
 
 // An authorizer receives the attributes of the check, and its answer becomes a value of CEL.
@@ -111,38 +107,6 @@ func TestAuthorizerSelectorsAndServiceAccount(t *testing.T) {
 		verdict := conditions(expression).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, check))
 		if verdict.Matches != want || verdict.Err != nil {
 			t.Errorf("%s: %+v", expression, verdict)
-		}
-	}
-}
-
-// If the feature gate is off, as it can be on a server that emulates Kubernetes 1.33, a stored
-// expression still works, and the authorizer is asked without its selectors. (The API refuses new
-// ones.)
-//
-// Source: the cases of enableSelectors of TestCondition in
-// k8s.io/apiserver/pkg/admission/plugin/cel/condition_test.go, and Authorize in
-// k8s.io/apiserver/pkg/cel/library/authz.go.
-func TestSelectorsWithTheGateOff(t *testing.T) {
-	const selecting = "authorizer.group('').resource('pods').fieldSelector('a=b').labelSelector('c=d').check('list')." +
-		"allowed()"
-	for _, on := range []bool{true, false} {
-		if !on {
-			featuregatetesting.SetFeatureGateEmulationVersionDuringTest(t, utilfeature.DefaultFeatureGate,
-				version.MustParse("1.33"))
-			featuregatetesting.SetFeatureGateDuringTest(t, utilfeature.DefaultFeatureGate,
-				genericfeatures.AuthorizeWithSelectors, false)
-		}
-		var fields, labels int
-		check := authorizer.AuthorizerFunc(func(_ context.Context, a authorizer.Attributes) (authorizer.Decision,
-			string, error) {
-			byField, _ := a.GetFieldSelector()
-			byLabel, _ := a.GetLabelSelector()
-			fields, labels = len(byField), len(byLabel)
-			return authorizer.DecisionAllow, "", nil
-		})
-		verdict := conditions(selecting).Match(t.Context(), NewVariables(contentOf(pod()), nil, request, alice, check))
-		if want := map[bool]int{true: 1}[on]; !verdict.Matches || fields != want || labels != want {
-			t.Errorf("gate on: %t: asked with %d and %d selectors: %+v", on, fields, labels, verdict)
 		}
 	}
 }

@@ -18,13 +18,18 @@ import (
 // equality is a call of == or != that counts comparisons.
 type equality struct {
 	interpreter.InterpretableCall
-	left, right interpreter.Interpretable
+	left, right interpreter.InterpretableV2
 	negated     bool
 }
 
 // Eval implements interpreter.Interpretable.
 func (e *equality) Eval(vars interpreter.Activation) ref.Val {
-	left, right := e.left.Eval(vars), e.right.Eval(vars)
+	return e.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (e *equality) Exec(vars *interpreter.ExecutionFrame) ref.Val {
+	left, right := e.left.Exec(vars), e.right.Exec(vars)
 	if types.IsUnknownOrError(left) {
 		return left
 	}
@@ -46,13 +51,18 @@ func (e *equality) Eval(vars interpreter.Activation) ref.Val {
 // membership is a call of in that counts comparisons.
 type membership struct {
 	interpreter.InterpretableCall
-	element, container interpreter.Interpretable
+	element, container interpreter.InterpretableV2
 	impl               implementation
 }
 
 // Eval implements interpreter.Interpretable.
 func (m *membership) Eval(vars interpreter.Activation) ref.Val {
-	element, container := m.element.Eval(vars), m.container.Eval(vars)
+	return m.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (m *membership) Exec(vars *interpreter.ExecutionFrame) ref.Val {
+	element, container := m.element.Exec(vars), m.container.Exec(vars)
 	if types.IsUnknownOrError(element) {
 		return element
 	}

@@ -25,7 +25,7 @@ const (
 )
 
 // boundMatch bounds a call that matches a text against a pattern.
-func (c *checker) boundMatch(call interpreter.InterpretableCall) (interpreter.Interpretable, error) {
+func (c *checker) boundMatch(call interpreter.InterpretableCall) (interpreter.InterpretableV2, error) {
 	args := call.Args()
 	if len(args) < 2 {
 		return call, nil
@@ -52,19 +52,24 @@ func (c *checker) boundMatch(call interpreter.InterpretableCall) (interpreter.In
 	}
 	// The library compiles a constant pattern once and replaces the call, but keeps the call's
 	// arguments.
-	args = append([]interpreter.Interpretable{&matchedText{args[0], n}}, args[1:]...)
+	args = append([]interpreter.InterpretableV2{&matchedText{args[0], n}}, args[1:]...)
 	return interpreter.NewCall(call.ID(), call.Function(), call.OverloadID(), args, impl), nil
 }
 
 // matchedText is the text argument of a match. It charges for the match when it is evaluated.
 type matchedText struct {
-	interpreter.Interpretable
+	interpreter.InterpretableV2
 	instructions int
 }
 
 // Eval implements interpreter.Interpretable.
 func (t *matchedText) Eval(vars interpreter.Activation) ref.Val {
-	v := t.Interpretable.Eval(vars)
+	return t.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (t *matchedText) Exec(vars *interpreter.ExecutionFrame) ref.Val {
+	v := t.InterpretableV2.Exec(vars)
 	if s, ok := v.(types.String); ok {
 		meterOf(vars).spend(matchUnits(len(s), t.instructions))
 	}

@@ -58,7 +58,7 @@ func exceedLimit() { panic(errExceeded) }
 
 // boundNode replaces a node of a program by one that ends the evaluation before it does more work
 // or allocates more memory than it can pay for.
-func (c *checker) boundNode(i interpreter.Interpretable) (interpreter.Interpretable, error) {
+func (c *checker) boundNode(i interpreter.InterpretableV2) (interpreter.InterpretableV2, error) {
 	if literal, ok := i.(interpreter.InterpretableConstructor); ok {
 		return boundLiteral(literal), nil
 	}
@@ -115,14 +115,14 @@ type evaluation func(vars interpreter.Activation, args []ref.Val, impl implement
 // meteredCall is a call that eval evaluates.
 type meteredCall struct {
 	interpreter.InterpretableCall
-	args []interpreter.Interpretable
+	args []interpreter.InterpretableV2
 	impl implementation
 	eval evaluation
 }
 
 // meterCall returns a call that eval evaluates.
 func (c *checker) meterCall(call interpreter.InterpretableCall,
-	eval evaluation) (interpreter.Interpretable, error) {
+	eval evaluation) (interpreter.InterpretableV2, error) {
 	impl, err := c.implementation(call.Function(), call.OverloadID())
 	if impl == nil || err != nil || len(call.Args()) == 0 {
 		return call, err
@@ -132,9 +132,14 @@ func (c *checker) meterCall(call interpreter.InterpretableCall,
 
 // Eval implements interpreter.Interpretable.
 func (c *meteredCall) Eval(vars interpreter.Activation) ref.Val {
+	return c.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (c *meteredCall) Exec(vars *interpreter.ExecutionFrame) ref.Val {
 	args := make([]ref.Val, len(c.args))
 	for i, arg := range c.args {
-		args[i] = arg.Eval(vars)
+		args[i] = arg.Exec(vars)
 		if types.IsUnknownOrError(args[i]) {
 			return args[i]
 		}
@@ -205,7 +210,7 @@ type meteredLiteral struct {
 	units int
 }
 
-func boundLiteral(literal interpreter.InterpretableConstructor) interpreter.Interpretable {
+func boundLiteral(literal interpreter.InterpretableConstructor) interpreter.InterpretableV2 {
 	values := literal.InitVals()
 	if len(values) <= freeValues {
 		return literal
@@ -220,6 +225,11 @@ func boundLiteral(literal interpreter.InterpretableConstructor) interpreter.Inte
 
 // Eval implements interpreter.Interpretable.
 func (l *meteredLiteral) Eval(vars interpreter.Activation) ref.Val {
+	return l.Exec(interpreter.AsFrame(vars))
+}
+
+// Exec implements interpreter.InterpretableV2.
+func (l *meteredLiteral) Exec(vars *interpreter.ExecutionFrame) ref.Val {
 	meterOf(vars).spend(l.units)
-	return l.InterpretableConstructor.Eval(vars)
+	return l.InterpretableConstructor.Exec(vars)
 }

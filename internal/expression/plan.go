@@ -26,10 +26,10 @@ func (c *checker) plan(ast *cel.Ast) (cel.Program, error) {
 	}
 	if small == nil {
 		return c.env.Program(ast, cel.InterruptCheckFrequency(celconfig.CheckFrequency), cel.CostTracking(&costEstimator{}),
-			cel.CustomDecorator(c.boundNode))
+			cel.CustomDecoratorV2(c.boundNode))
 	}
 	return small.Program(ast, append(programOptions[:len(programOptions):len(programOptions)],
-		cel.CustomDecorator(c.boundNode))...)
+		cel.CustomDecoratorV2(c.boundNode))...)
 }
 
 // programOptions are the options of an environment's programs.

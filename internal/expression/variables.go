@@ -42,7 +42,7 @@ type sources struct {
 	object, oldObject Content
 	request           func() *admissionv1.AdmissionRequest
 	user              user.Info
-	authorizer        authorizer.Authorizer
+	authorizer        authorizer.UnconditionalAuthorizer
 }
 
 // Content returns an object as JSON, which is what expressions read: times and quantities are
@@ -70,7 +70,7 @@ type variable struct {
 //
 // authorizer makes its checks for user. It may be nil; then expressions that read authorizer fail.
 func NewVariables(object, oldObject Content, request func() *admissionv1.AdmissionRequest, user user.Info,
-	authorizer authorizer.Authorizer) *Variables {
+	authorizer authorizer.UnconditionalAuthorizer) *Variables {
 	return &Variables{sources: sources{object: object, oldObject: oldObject, request: request, user: user,
 		authorizer: authorizer}}
 }

@@ -60,7 +60,7 @@ func init() {
 	}
 }
 
-// Kubernetes returns the version of the Kubernetes in the program, such as v1.36.3, or "" if it isn't
+// Kubernetes returns the version of the Kubernetes in the program, such as v1.37.2, or "" if it isn't
 // known.
 func Kubernetes() string {
 	info, ok := debug.ReadBuildInfo()
@@ -75,7 +75,7 @@ func Kubernetes() string {
 		switch module.Path {
 		case "k8s.io/kubernetes":
 			return module.Version
-		case "k8s.io/component-base": // v0.36.3, in programs without an API server
+		case "k8s.io/component-base": // v0.37.2, in programs without an API server
 			component = module.Version
 		}
 	}

@@ -14,7 +14,7 @@ import (
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/authorizer 3050e2d2
 type cachingAuthorizer struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	// known holds the answers by the key of the question.
 	known map[string]authorization
 }
@@ -25,7 +25,7 @@ type authorization struct {
 	err      error
 }
 
-// Authorize implements authorizer.Authorizer.
+// Authorize implements authorizer.UnconditionalAuthorizer.
 func (r *cachingAuthorizer) Authorize(ctx context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
 	key := attributesKey(a)
 	if known, ok := r.known[key]; ok {

@@ -28,7 +28,7 @@ type engine[E action] struct {
 	// ready opens once the snapshot and the cache of namespaces hold what the API had at the start.
 	ready      ready.Gate
 	namespaces matching.Namespaces
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	// droppedFields returns the fields that a mutation set and that the API doesn't store.
 	droppedFields func(resource schema.GroupVersionResource, before, after runtime.Object) []string
 	// files holds the policies and bindings from files. It is nil without staticManifestsDir.

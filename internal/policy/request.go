@@ -21,7 +21,7 @@ import (
 // is first asked for, once. It is for one goroutine.
 type request struct {
 	matching.Request
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	// calls is nil if the chain has no observers.
 	calls *plugin.Calls
 

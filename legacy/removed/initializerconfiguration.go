@@ -43,7 +43,7 @@ func (initializerConfigurationStrategy) NamespaceScoped() bool { return false }
 
 // AllowUnconditionalUpdate is false, as for the configurations of webhooks: who replaces one says
 // which state of it he has seen.
-func (initializerConfigurationStrategy) AllowUnconditionalUpdate() bool { return false }
+func (initializerConfigurationStrategy) AllowUnconditionalUpdate(context.Context) bool { return false }
 
 func (initializerConfigurationStrategy) PrepareForCreate(_ context.Context, obj runtime.Object) {
 	obj.(*admissionregistrationv1alpha1.InitializerConfiguration).Generation = 1

@@ -16,10 +16,10 @@ type strategy struct {
 func newStrategy() strategy { return strategy{Scheme, names.SimpleNameGenerator} }
 
 // AllowCreateOnUpdate is false: objects are made with POST or apply, as they always were.
-func (strategy) AllowCreateOnUpdate() bool { return false }
+func (strategy) AllowCreateOnUpdate(context.Context) bool { return false }
 
 // AllowUnconditionalUpdate is true: an update without resource version overwrites what there is.
-func (strategy) AllowUnconditionalUpdate() bool { return true }
+func (strategy) AllowUnconditionalUpdate(context.Context) bool { return true }
 
 func (strategy) Canonicalize(runtime.Object) {}
 

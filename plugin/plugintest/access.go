@@ -55,17 +55,17 @@ type pluginsClient struct {
 }
 
 // Discovery returns the tests' client's, which tests may have changed.
-func (c pluginsClient) Discovery() discovery.DiscoveryInterface { return c.tests.Discovery() }
+func (c pluginsClient) Discovery() discovery.DiscoveryInterfaces { return c.tests.Discovery() }
 
 // recordingAuthorizer records that it is asked.
 type recordingAuthorizer struct {
-	authorizer.Authorizer
+	authorizer.UnconditionalAuthorizer
 	access *access
 }
 
 func (a recordingAuthorizer) Authorize(ctx context.Context, r authorizer.Attributes) (authorizer.Decision, string, error) {
 	a.access.record("create", "subjectaccessreviews.authorization.k8s.io")
-	return a.Authorizer.Authorize(ctx, r)
+	return a.UnconditionalAuthorizer.Authorize(ctx, r)
 }
 
 // recordingGates records that it is asked. Plugins call only its two methods below.

@@ -45,7 +45,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type certificateApproval struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var _ plugin.Validator = &certificateApproval{}

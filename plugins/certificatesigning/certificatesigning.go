@@ -47,7 +47,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type certificateSigning struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var _ plugin.Validator = &certificateSigning{}

@@ -52,7 +52,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type clusterTrustBundleAttest struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var _ plugin.Validator = &clusterTrustBundleAttest{}

@@ -97,7 +97,7 @@ var Descriptor = plugin.Descriptor{
 type initialization struct {
 	ready      ready.Gate
 	configured *typed.Compiled[mergedInitializers]
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var (

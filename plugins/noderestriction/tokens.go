@@ -60,7 +60,7 @@ type audiences struct {
 	claims     corev1listers.PersistentVolumeClaimLister
 	volumes    corev1listers.PersistentVolumeLister
 	drivers    storagev1listers.CSIDriverLister
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	inTree     csitrans.CSITranslator
 }
 

@@ -72,7 +72,7 @@ var Descriptor = plugin.Descriptor{
 }
 
 type ownerReferencesPermissionEnforcement struct {
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 	mapper     meta.RESTMapper
 }
 

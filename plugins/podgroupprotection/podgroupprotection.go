@@ -13,7 +13,7 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/plugin"
@@ -24,7 +24,7 @@ import (
 const (
 	name = "PodGroupProtection"
 	// finalizer is the name that the controller uses, too: k8s.io/kubernetes/pkg/apis/scheduling.
-	finalizer = schedulingv1alpha2.GroupName + "/podgroup-protection"
+	finalizer = schedulingv1alpha3.GroupName + "/podgroup-protection"
 )
 
 // Descriptor describes PodGroupProtection. It needs nothing of its host.
@@ -33,7 +33,7 @@ var Descriptor = plugin.Descriptor{
 	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  plugin.On(schedulingv1alpha2.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1alpha3.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Access:     []rbacv1.PolicyRule{plugin.AskGates},
@@ -51,7 +51,7 @@ var _ plugin.Mutator = &podGroupProtection{}
 
 // Admit gives a new PodGroup its finalizer.
 func (*podGroupProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
+	group, err := objects.As[*schedulingv1alpha3.PodGroup](name, a, a.GetObject())
 	if err != nil {
 		return err
 	}

@@ -5,14 +5,14 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/plugin/plugintest"
 )
 
-func group(finalizers ...string) *schedulingv1alpha2.PodGroup {
-	return &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g",
+func group(finalizers ...string) *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g",
 		Finalizers: finalizers}}
 }
 
@@ -22,7 +22,7 @@ func TestFinalizer(t *testing.T) {
 	const ours = "scheduling.k8s.io/podgroup-protection"
 	subject := plugintest.New(t, Descriptor, "")
 	for name, test := range map[string]struct {
-		given *schedulingv1alpha2.PodGroup
+		given *schedulingv1beta1.PodGroup
 		want  []string
 	}{
 		"none":          {group(), []string{ours}},
@@ -30,7 +30,7 @@ func TestFinalizer(t *testing.T) {
 		"there already": {group(ours, "example.com/f"), []string{ours, "example.com/f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object.(*schedulingv1alpha2.PodGroup)
+			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object.(*schedulingv1beta1.PodGroup)
 			if !slices.Equal(got.Finalizers, test.want) {
 				t.Errorf("got %q", got.Finalizers)
 			}

@@ -15,13 +15,13 @@ import (
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
-	schedulingv1alpha2listers "k8s.io/client-go/listers/scheduling/v1alpha2"
+	schedulingv1beta1listers "k8s.io/client-go/listers/scheduling/v1beta1"
 
 	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
@@ -39,12 +39,12 @@ var Descriptor = plugin.Descriptor{
 	Remedy:     "Create the Workload, with a template of that name, first.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  plugin.On(schedulingv1alpha2.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1beta1.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "scheduling.k8s.io", "workloads"), plugin.AskGates},
 	Server: plugin.Server{
-		Needs: []schema.GroupVersionResource{schedulingv1alpha2.SchemeGroupVersion.WithResource("workloads")},
+		Needs: []schema.GroupVersionResource{schedulingv1beta1.SchemeGroupVersion.WithResource("workloads")},
 	},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
@@ -53,7 +53,7 @@ var Descriptor = plugin.Descriptor{
 		if err := ready.Needs(name, env); err != nil {
 			return nil, err
 		}
-		workloads := env.Informers.Scheduling().V1alpha2().Workloads()
+		workloads := env.Informers.Scheduling().V1beta1().Workloads()
 		return &podGroupWorkloadExists{
 			synced: ready.After(workloads.Informer()),
 			cache:  workloads.Lister(),
@@ -64,7 +64,7 @@ var Descriptor = plugin.Descriptor{
 
 type podGroupWorkloadExists struct {
 	synced ready.Gate
-	cache  schedulingv1alpha2listers.WorkloadLister
+	cache  schedulingv1beta1listers.WorkloadLister
 	client kubernetes.Interface
 }
 
@@ -72,17 +72,17 @@ var _ plugin.Validator = &podGroupWorkloadExists{}
 
 // Validate refuses a PodGroup whose Workload or template doesn't exist.
 func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	group, err := objects.As[*schedulingv1alpha2.PodGroup](name, a, a.GetObject())
-	if err != nil || group.Spec.PodGroupTemplateRef == nil || group.Spec.PodGroupTemplateRef.Workload == nil {
+	group, err := objects.As[*schedulingv1beta1.PodGroup](name, a, a.GetObject())
+	if err != nil || group.Spec.WorkloadRef == nil {
 		return err
 	}
 	if err := p.synced.Wait(ctx, a); err != nil {
 		return err
 	}
-	ref := group.Spec.PodGroupTemplateRef.Workload
+	ref := group.Spec.WorkloadRef
 	workload, err := p.cache.Workloads(a.GetNamespace()).Get(ref.WorkloadName)
 	if apierrors.IsNotFound(err) {
-		workload, err = p.client.SchedulingV1alpha2().Workloads(a.GetNamespace()).Get(ctx, ref.WorkloadName,
+		workload, err = p.client.SchedulingV1beta1().Workloads(a.GetNamespace()).Get(ctx, ref.WorkloadName,
 			metav1.GetOptions{})
 	}
 	switch {
@@ -94,11 +94,11 @@ func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attri
 		return admission.NewForbidden(a,
 			fmt.Errorf("PodGroup rejected: Workload %q is being deleted", ref.WorkloadName))
 	}
-	if !slices.ContainsFunc(workload.Spec.PodGroupTemplates, func(t schedulingv1alpha2.PodGroupTemplate) bool {
-		return t.Name == ref.PodGroupTemplateName
+	if !slices.ContainsFunc(workload.Spec.PodGroupTemplates, func(t schedulingv1beta1.PodGroupTemplate) bool {
+		return t.Name == ref.TemplateName
 	}) {
 		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: PodGroupTemplate %q not found in Workload %q",
-			ref.PodGroupTemplateName, ref.WorkloadName))
+			ref.TemplateName, ref.WorkloadName))
 	}
 	return nil
 }

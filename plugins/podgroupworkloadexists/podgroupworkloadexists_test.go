@@ -8,7 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -19,19 +19,18 @@ import (
 	"gatehouse.dev/plugin/plugintest"
 )
 
-func workload(name string, templates ...string) *schedulingv1alpha2.Workload {
-	w := &schedulingv1alpha2.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+func workload(name string, templates ...string) *schedulingv1beta1.Workload {
+	w := &schedulingv1beta1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	for _, template := range templates {
-		w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, schedulingv1alpha2.PodGroupTemplate{Name: template})
+		w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, schedulingv1beta1.PodGroupTemplate{Name: template})
 	}
 	return w
 }
 
-func group(workload, template string) *schedulingv1alpha2.PodGroup {
-	return &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: schedulingv1alpha2.PodGroupSpec{PodGroupTemplateRef: &schedulingv1alpha2.PodGroupTemplateReference{
-			Workload: &schedulingv1alpha2.WorkloadPodGroupTemplateReference{WorkloadName: workload,
-				PodGroupTemplateName: template}}}}
+func group(workload, template string) *schedulingv1beta1.PodGroup {
+	return &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1beta1.PodGroupSpec{WorkloadRef: &schedulingv1beta1.WorkloadReference{
+			WorkloadName: workload, TemplateName: template}}}
 }
 
 const refused = `podgroups.scheduling.k8s.io "g" is forbidden: PodGroup rejected: `
@@ -41,15 +40,14 @@ func TestWorkloads(t *testing.T) {
 	leaving, elsewhere := workload("leaving", "a"), workload("elsewhere", "a")
 	leaving.DeletionTimestamp, leaving.Finalizers = &metav1.Time{Time: time.Unix(1, 0)}, []string{"example.com/f"}
 	elsewhere.Namespace = "other"
-	none, empty := group("", ""), group("", "")
-	none.Spec.PodGroupTemplateRef, empty.Spec.PodGroupTemplateRef.Workload = nil, nil
+	none := group("", "")
+	none.Spec.WorkloadRef = nil
 	subject := plugintest.New(t, Descriptor, "", workload("w", "a", "b"), leaving, elsewhere)
 	for name, test := range map[string]struct {
-		group *schedulingv1alpha2.PodGroup
+		group *schedulingv1beta1.PodGroup
 		want  string
 	}{
 		"no reference":         {none, ""},
-		"an empty one":         {empty, ""},
 		"both are there":       {group("w", "b"), ""},
 		"no such template":     {group("w", "c"), `PodGroupTemplate "c" not found in Workload "w"`},
 		"no such Workload":     {group("gone", "a"), `Workload "gone" not found`},
@@ -69,7 +67,7 @@ func TestWorkloads(t *testing.T) {
 
 func TestAWorkloadIsReadLiveWhereTheCacheHasNone(t *testing.T) {
 	for name, test := range map[string]struct {
-		live *schedulingv1alpha2.Workload
+		live *schedulingv1beta1.Workload
 		err  error
 		code int
 		want string

@@ -148,7 +148,7 @@ type cluster struct {
 	client *fake.FakeDynamicClient
 }
 
-func newCluster(t testing.TB, authorizer authorizer.Authorizer, policies ...*policyv1beta1.PodSecurityPolicy) cluster {
+func newCluster(t testing.TB, authorizer authorizer.UnconditionalAuthorizer, policies ...*policyv1beta1.PodSecurityPolicy) cluster {
 	t.Helper()
 	scheme := runtime.NewScheme()
 	if err := policyv1beta1.AddToScheme(scheme); err != nil {

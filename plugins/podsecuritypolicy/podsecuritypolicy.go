@@ -97,7 +97,7 @@ var Descriptor = plugin.Descriptor{
 type podSecurityPolicy struct {
 	ready      ready.Gate
 	policies   *typed.Compiled[[]*policy]
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var (

@@ -3,7 +3,7 @@ package priority
 import (
 	"testing"
 
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/component-base/featuregate"
 
@@ -11,10 +11,10 @@ import (
 )
 
 // group makes a PodGroup as pod makes a pod.
-func group(text string) *schedulingv1alpha2.PodGroup {
+func group(text string) *schedulingv1alpha3.PodGroup {
 	like := pod(text).Spec
-	return &schedulingv1alpha2.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: schedulingv1alpha2.PodGroupSpec{PriorityClassName: like.PriorityClassName, Priority: like.Priority}}
+	return &schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha3.PodGroupSpec{PriorityClassName: like.PriorityClassName, Priority: like.Priority}}
 }
 
 // The cases of TestAdmitPodGroup in upstream's admission_test.go, and some more.
@@ -59,7 +59,7 @@ func TestPodGroups(t *testing.T) {
 				result.Refused(t, 403, test.refused)
 				return
 			}
-			got := result.Admitted(t).Object.(*schedulingv1alpha2.PodGroup).Spec
+			got := result.Admitted(t).Object.(*schedulingv1alpha3.PodGroup).Spec
 			like := pod("")
 			like.Spec.PriorityClassName, like.Spec.Priority = got.PriorityClassName, got.Priority
 			if says(like) != test.want {

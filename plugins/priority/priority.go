@@ -26,7 +26,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -153,7 +153,7 @@ func (p *priority) admitPod(ctx context.Context, a admission.Attributes) error {
 }
 
 func (p *priority) admitGroup(ctx context.Context, a admission.Attributes) error {
-	group, ok := a.GetObject().(*schedulingv1alpha2.PodGroup)
+	group, ok := a.GetObject().(*schedulingv1alpha3.PodGroup)
 	if !ok {
 		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for podgroups is a %T", name,
 			a.GetObject()))

@@ -29,7 +29,7 @@ const buildTimeout = 15 * time.Minute
 // binaries are the paths of what TestMain has built.
 var binaries struct{ gatehouse, kubectl, etcd string }
 
-// kubernetesVersion is the version of Kubernetes in them, as v1.36.3.
+// kubernetesVersion is the version of Kubernetes in them, as v1.37.2.
 var kubernetesVersion string
 
 func TestMain(m *testing.M) {

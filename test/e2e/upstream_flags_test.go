@@ -37,7 +37,7 @@ func TestFlagsOfKubeAPIServer(t *testing.T) {
 		"--service-account-signing-endpoint="+socket, "--service-account-extend-token-expiration=false",
 		"--logging-format=json", "--v=1", "--disabled-metrics=apiserver_current_inflight_requests",
 		"--enable-logs-handler", "--feature-gates=CoordinatedLeaderElection=true",
-		"--runtime-config=coordination.k8s.io/v1beta1=true", "--version=v1.36.3-of-ours")
+		"--runtime-config=coordination.k8s.io/v1beta1=true", "--version=v1.37.2-of-ours")
 	ctx := t.Context()
 
 	kubernetes, err := srv.client.CoreV1().Services("default").Get(ctx, "kubernetes", metav1.GetOptions{})
@@ -76,7 +76,7 @@ func TestFlagsOfKubeAPIServer(t *testing.T) {
 		t.Errorf("the token of the external signer: %+v, %v", review.Status, err)
 	}
 
-	if info, err := srv.client.Discovery().ServerVersion(); err != nil || info.GitVersion != "v1.36.3-of-ours" {
+	if info, err := srv.client.Discovery().ServerVersion(); err != nil || info.GitVersion != "v1.37.2-of-ours" {
 		t.Errorf("the version is %v (%v)", info, err)
 	}
 	raw := func(path string) []byte {

@@ -5,7 +5,7 @@ import (
 	"encoding/base64"
 	"encoding/json"
 	"fmt"
-	"slices"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -54,7 +54,7 @@ func looksAsOnKubernetes(t *testing.T, pod *corev1.Pod) {
 		t.Errorf("the volume is\n%s, %v\nand should be\n%s", got, err, want)
 	}
 	mount := corev1.VolumeMount{Name: name, ReadOnly: true, MountPath: "/var/run/secrets/kubernetes.io/serviceaccount"}
-	if got := pod.Spec.Containers[0].VolumeMounts; !slices.Equal(got, []corev1.VolumeMount{mount}) {
+	if got := pod.Spec.Containers[0].VolumeMounts; !reflect.DeepEqual(got, []corev1.VolumeMount{mount}) {
 		t.Errorf("the mounts are %v", got)
 	}
 }

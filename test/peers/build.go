@@ -62,7 +62,7 @@ func versionFlags(ctx context.Context) (string, error) {
 	major, minor, ok := strings.Cut(strings.TrimPrefix(version, "v"), ".")
 	minor, _, _ = strings.Cut(minor, ".")
 	if !ok {
-		return "", fmt.Errorf("k8s.io/kubernetes has the version %q, want one like v1.36.3", version)
+		return "", fmt.Errorf("k8s.io/kubernetes has the version %q, want one like v1.37.2", version)
 	}
 	var flags []string
 	for _, pkg := range []string{"k8s.io/component-base/version", "k8s.io/client-go/pkg/version"} {

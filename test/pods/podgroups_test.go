@@ -5,7 +5,7 @@ import (
 	"testing"
 
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha2 "k8s.io/api/scheduling/v1alpha2"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/test/servertest"
@@ -24,12 +24,12 @@ func TestPodGroupsHavePriorities(t *testing.T) {
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	create := func(class string) (*schedulingv1alpha2.PodGroup, error) {
-		return c.Client.SchedulingV1alpha2().PodGroups("default").Create(t.Context(), &schedulingv1alpha2.PodGroup{
+	create := func(class string) (*schedulingv1alpha3.PodGroup, error) {
+		return c.Client.SchedulingV1alpha3().PodGroups("default").Create(t.Context(), &schedulingv1alpha3.PodGroup{
 			ObjectMeta: metav1.ObjectMeta{GenerateName: "g-"},
-			Spec: schedulingv1alpha2.PodGroupSpec{
-				SchedulingPolicy: schedulingv1alpha2.PodGroupSchedulingPolicy{
-					Basic: &schedulingv1alpha2.BasicSchedulingPolicy{},
+			Spec: schedulingv1alpha3.PodGroupSpec{
+				SchedulingPolicy: schedulingv1alpha3.PodGroupSchedulingPolicy{
+					Basic: &schedulingv1alpha3.BasicSchedulingPolicy{},
 				},
 				PriorityClassName: class,
 			}}, metav1.CreateOptions{})

@@ -74,7 +74,7 @@ func text(r clientv3.WatchResponse) string {
 
 func TestPace(t *testing.T) {
 	progress := func(revision int64) clientv3.WatchResponse {
-		return clientv3.WatchResponse{Header: etcdserverpb.ResponseHeader{Revision: revision}}
+		return clientv3.WatchResponse{Header: &etcdserverpb.ResponseHeader{Revision: revision}}
 	}
 	for name, test := range map[string]struct {
 		// in has what comes: events, separated by commas, or a response; a number is a pause in

@@ -48,7 +48,7 @@ func init() {
 // Decisions about objects without a namespace are in the namespace default. A right in that
 // namespace alone doesn't show them: the authorizer is asked whether the user has the right in all
 // namespaces.
-func Group(store *decision.Store, authorizer authorizer.Authorizer) *server.APIGroupInfo {
+func Group(store *decision.Store, authorizer authorizer.UnconditionalAuthorizer) *server.APIGroupInfo {
 	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, Scheme, parameterCodec, codecs)
 	info.NegotiatedSerializer = negotiation.WithoutProtobuf(codecs)
 	info.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
@@ -59,7 +59,7 @@ func Group(store *decision.Store, authorizer authorizer.Authorizer) *server.APIG
 
 type storage struct {
 	store      *decision.Store
-	authorizer authorizer.Authorizer
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var (

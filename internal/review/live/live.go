@@ -39,7 +39,7 @@ const (
 
 // A Cluster is a running cluster to read from.
 type Cluster struct {
-	// Host is its address, Version its release of Kubernetes, as v1.36.3.
+	// Host is its address, Version its release of Kubernetes, as v1.37.2.
 	Host, Version string
 	// Progress, if not nil, is called with the number of lists that have been read, and of all
 	// lists.

@@ -35,7 +35,7 @@ func Needs(plugin string, config io.Reader, env *plugin.Env) error {
 
 // Allowed reports whether the user may do verb for a signer, by the signer's name or by its domain.
 // It returns false if the authorizer fails.
-func Allowed(ctx context.Context, authz authorizer.Authorizer, info user.Info, verb, signer string) bool {
+func Allowed(ctx context.Context, authz authorizer.UnconditionalAuthorizer, info user.Info, verb, signer string) bool {
 	domain, _, _ := strings.Cut(signer, "/")
 	for _, name := range []string{signer, domain + "/*"} {
 		decision, reason, err := authz.Authorize(ctx, authorizer.AttributesRecord{
