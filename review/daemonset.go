@@ -24,9 +24,9 @@ var daemonSetKind = appsv1.SchemeGroupVersion.WithKind("DaemonSet")
 // node of the state that it fits, or one pod if the state has no nodes. If the DaemonSet is updated,
 // it makes as many pods as are replaced at a time.
 //
-// Source: k8s.io/kubernetes/pkg/controller/daemon#manage 2eeee44f
+// Source: k8s.io/kubernetes/pkg/controller/daemon#manage efc390e1
 // Source: k8s.io/kubernetes/pkg/controller/daemon#syncNodes 3b75603f
-// Source: k8s.io/kubernetes/pkg/controller/daemon#rollingUpdate cb669700
+// Source: k8s.io/kubernetes/pkg/controller/daemon#rollingUpdate 17478d09
 func followDaemonSet(ctx context.Context, r *Reviewer, owner, before *unstructured.Unstructured) (*Pods, error) {
 	set, err := convert[appsv1.DaemonSet](owner)
 	if err != nil {

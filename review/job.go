@@ -25,7 +25,7 @@ var cronTime = time.Date(2026, 1, 1, 0, 0, 0, 0, time.UTC)
 
 // followJob makes the pods that a Job lacks of those that it runs at a time.
 //
-// Source: k8s.io/kubernetes/pkg/controller/job#manageJob 7f722d48
+// Source: k8s.io/kubernetes/pkg/controller/job#manageJob 4c0ffec0
 func followJob(ctx context.Context, r *Reviewer, owner, _ *unstructured.Unstructured) (*Pods, error) {
 	job, err := convert[batchv1.Job](owner)
 	if err != nil {

@@ -156,7 +156,7 @@ func (r *Reviewer) openRange(ctx context.Context, object *unstructured.Unstructu
 
 // rangeNotReady are parts of a server's messages about an IP whose range it doesn't know yet.
 //
-// Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator 8fe0a480
+// Source: k8s.io/kubernetes/pkg/registry/core/service/ipallocator 5d6ea0f0
 var rangeNotReady = []string{"does not match the current range", "allocator not ready"}
 
 // awaitRange waits until services get IPs of a range. It creates a Service with one, as a dry run.

@@ -109,7 +109,7 @@ func jsonFields(in reflect.Type) map[string]reflect.Type {
 
 // applyNotes returns why `kubectl apply` doesn't accept an object that the server accepts.
 //
-// Source: k8s.io/kubectl/pkg/cmd/apply eb768f64
+// Source: k8s.io/kubectl/pkg/cmd/apply ba8e65f0
 // Source: k8s.io/kubectl/pkg/util#GetModifiedConfiguration bf4be12d
 func applyNotes(source input.Source, object *unstructured.Unstructured) []string {
 	if object.GetName() == "" {

@@ -6,7 +6,7 @@
 //	variables := expression.NewVariables(object, oldObject, request, user, authz) // once a request and version
 //	verdict := conditions.Match(ctx, variables)                                   // once a webhook
 //
-// Language, function library, variables, costs and messages are Kubernetes 1.36's. An expression is
+// Language, function library, variables, costs and messages are Kubernetes 1.37's. An expression is
 // compiled in k8s.io/apiserver's environment of stored expressions, so that everything compiles that
 // any version of Kubernetes has accepted. The variables are object, oldObject, request, authorizer,
 // authorizer.requestResource and namespaceObject. As upstream, namespaceObject is declared but null

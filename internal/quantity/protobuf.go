@@ -4,7 +4,7 @@ import "bytes"
 
 // protobufPrefix is the prefix of protobuf documents that Kubernetes writes.
 //
-// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 5b486e13
+// Source: k8s.io/apimachinery/pkg/runtime/serializer/protobuf 2754836b
 var protobufPrefix = []byte("k8s\x00")
 
 // IsProtobuf reports whether a document is one that Kubernetes wrote in protobuf.

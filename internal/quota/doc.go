@@ -26,7 +26,7 @@
 //
 // # Rules
 //
-// Names, scopes and messages are Kubernetes 1.36's, and follow its feature gates (Meter.Off). For the
+// Names, scopes and messages are Kubernetes 1.37's, and follow its feature gates (Meter.Off). For the
 // costs see k8s.io/kubernetes/pkg/quota/v1/evaluator/core, for the refusals checkRequest of
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota. Intended differences:
 //

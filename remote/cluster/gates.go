@@ -20,22 +20,23 @@ import (
 // knownGates are the feature gates of kube-apiserver that plugins ask for, with the history of their
 // defaults. A test compares them with those of the Kubernetes among the modules.
 //
-// Source: k8s.io/kubernetes/pkg/features#defaultVersionedKubernetesFeatureGates ab0ca288
+// Source: k8s.io/kubernetes/pkg/features#defaultVersionedKubernetesFeatureGates dc135cfc
 var knownGates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"AllowInsecureKubeletCertificateSigningRequests": {defaultSince(0, true), defaultSince(31, false)},
 	"ClusterTrustBundle":                             {defaultSince(27, false)},
+	"CompositePodGroup":                              {defaultSince(37, false)},
 	"DRAExtendedResource":                            {defaultSince(34, false), defaultSince(36, true)},
 	"DynamicResourceAllocation":                      {defaultSince(26, false), defaultSince(34, true)},
 	"GenericWorkload":                                {defaultSince(35, false)},
 	"InPlacePodVerticalScaling":                      {defaultSince(27, false), defaultSince(33, true)},
 	"NodeDeclaredFeatures":                           {defaultSince(35, false), defaultSince(36, true)},
 	"PodCertificateRequest":                          {defaultSince(34, false)},
+	"PodGroupPreemptionPolicy":                       {defaultSince(37, false)},
 	"PodLevelResources":                              {defaultSince(32, false), defaultSince(34, true)},
 	"PodTopologyLabelsAdmission":                     {defaultSince(33, false), defaultSince(35, true)},
 	"RecoverVolumeExpansionFailure":                  {defaultSince(23, false), defaultSince(32, true)},
 	"ServiceAccountNodeAudienceRestriction":          {defaultSince(32, false), defaultSince(33, true)},
 	"VolumeAttributesClass":                          {defaultSince(29, false), defaultSince(34, true)},
-	"WorkloadAwarePreemption":                        {defaultSince(36, false)},
 }
 
 // defaultSince returns the default of a gate from a minor release of Kubernetes on. Plugins don't ask for

@@ -10,6 +10,7 @@ import (
 	"testing"
 
 	"k8s.io/apimachinery/pkg/util/version"
+	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/component-base/featuregate"
 	_ "k8s.io/kubernetes/pkg/features"
@@ -18,7 +19,7 @@ import (
 // The gates are by default what they are in Kubernetes, in every release that versions them.
 func TestGatesAreKubernetes(t *testing.T) {
 	theirs := utilfeature.DefaultMutableFeatureGate.DeepCopy().GetAllVersioned()
-	for minor := uint(20); minor <= 36; minor++ {
+	for minor := uint(20); minor <= compatibility.DefaultBuildEffectiveVersion().BinaryVersion().Minor(); minor++ {
 		at := version.MajorMinor(1, minor)
 		ours := newGates(at, func() (map[string]bool, error) { return nil, errors.New("not shown") })
 		for name := range knownGates {

@@ -13,7 +13,7 @@ func TestVersion(t *testing.T) {
 		info apimachineryversion.Info
 		want string
 	}{
-		{apimachineryversion.Info{GitVersion: "v1.37.2", Major: "1", Minor: "36"}, "1.37.2 1.36"},
+		{apimachineryversion.Info{GitVersion: "v1.37.2", Major: "1", Minor: "37"}, "1.37.2 1.37"},
 		{apimachineryversion.Info{GitVersion: "v1.29.4-eks-036c24b", Major: "1", Minor: "29+"}, "1.29.4 1.29"},
 		{apimachineryversion.Info{GitVersion: "v1.30.1-gke.1329000", Major: "1", Minor: "30"}, "1.30.1 1.30"},
 		{apimachineryversion.Info{GitVersion: "v1.31.2+k3s1", Major: "1", Minor: "31"}, "1.31.2 1.31"},

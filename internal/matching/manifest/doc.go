@@ -36,7 +36,7 @@
 // stays in force, and the log, the metrics and the set's health check say so until the files are
 // good again. Replace a file by a rename, so that it is never read half written.
 //
-// Behaviour, messages and metrics are those of Kubernetes 1.36, see
+// Behaviour, messages and metrics are those of Kubernetes 1.37, see
 // k8s.io/apiserver/pkg/admission/plugin/manifest, webhook/manifest and policy/manifest there.
 // Intended differences:
 //
