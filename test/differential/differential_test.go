@@ -21,6 +21,7 @@ import (
 
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/review"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/peers"
 )
@@ -53,6 +54,12 @@ func TestDifferential(t *testing.T) {
 	t.Run("Flags", func(t *testing.T) {
 		startPair(ctx, t, bin, optionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))
 	})
+	for _, version := range review.KubernetesVersions()[:3] {
+		t.Run("Emulated"+version, func(t *testing.T) {
+			startPair(ctx, t, bin, optionalPlugins, "--emulated-version="+version).
+				compare(ctx, t, documented, emulatedRequests())
+		})
+	}
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
 		config.Admission.Enable = optionalPlugins

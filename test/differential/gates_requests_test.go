@@ -9,8 +9,9 @@ import (
 
 // gateFlags enable the feature gates of some plugins, and the kinds that these act on.
 var gateFlags = []string{
-	"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true,ClusterTrustBundle=true",
-	"--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true",
+	"--feature-gates=GenericWorkload=true,TopologyAwareWorkloadScheduling=true,CompositePodGroup=true," +
+		"PodGroupPreemptionPolicy=true,ClusterTrustBundle=true",
+	"--runtime-config=scheduling.k8s.io/v1beta1=true,scheduling.k8s.io/v1alpha3=true,certificates.k8s.io/v1beta1=true",
 }
 
 // gateRequests returns requests about plugins behind feature gates, and some whose answers depend
@@ -18,13 +19,14 @@ var gateFlags = []string{
 func gateRequests(t *testing.T) []request {
 	t.Helper()
 	const (
-		space      = "/api/v1/namespaces/gated"
-		scheduling = "/apis/scheduling.k8s.io/v1alpha2/namespaces/gated/"
-		jobs       = "/apis/batch/v1/namespaces/gated/jobs"
-		bundles    = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
-		rbac       = "/apis/rbac.authorization.k8s.io/v1/"
-		by         = "joe keepers"
-		right      = "[OwnerReferencesPermissionEnforcement][owners] names the right that is missing"
+		space         = "/api/v1/namespaces/gated"
+		scheduling    = "/apis/scheduling.k8s.io/v1beta1/namespaces/gated/"
+		newScheduling = "/apis/scheduling.k8s.io/v1alpha3/namespaces/gated/"
+		jobs          = "/apis/batch/v1/namespaces/gated/jobs"
+		bundles       = "/apis/certificates.k8s.io/v1beta1/clustertrustbundles"
+		rbac          = "/apis/rbac.authorization.k8s.io/v1/"
+		by            = "joe keepers"
+		right         = "[OwnerReferencesPermissionEnforcement][owners] names the right that is missing"
 	)
 	authority, err := pki.NewAuthority()
 	if err != nil {
@@ -37,12 +39,16 @@ func gateRequests(t *testing.T) []request {
 	}
 	const signed = "  signerName: example.com/s\n"
 	group := func(name, spec string) string {
-		return "{kind: PodGroup, apiVersion: scheduling.k8s.io/v1alpha2, metadata: {name: " + name + "}, spec: {" +
+		return "{kind: PodGroup, apiVersion: scheduling.k8s.io/v1beta1, metadata: {name: " + name + "}, spec: {" +
 			spec + "}}"
 	}
 	of := func(workload, template string) string {
-		return "podGroupTemplateRef: {workload: {workloadName: " + workload + ", podGroupTemplateName: " + template +
-			"}}, schedulingPolicy: {basic: {}}"
+		return "workloadRef: {workloadName: " + workload + ", templateName: " + template +
+			"}, schedulingPolicy: {basic: {}}"
+	}
+	composite := func(spec string) string {
+		return `{kind: CompositePodGroup, apiVersion: scheduling.k8s.io/v1alpha3, metadata: {name: c},
+spec: {workloadRef: {workloadName: w, templateName: a}, schedulingPolicy: {basic: {}}, ` + spec + "}}"
 	}
 	job := func(name, group string) string {
 		return "{kind: Job, apiVersion: batch/v1, metadata: {name: " + name + `}, spec: {parallelism: 2, template: {
@@ -68,15 +74,30 @@ metadata: {name: keepers}, roleRef: {kind: ClusterRole, name: keepers, apiGroup:
 subjects: [{kind: Group, name: keepers, apiGroup: rbac.authorization.k8s.io}]}`),
 
 		create(scheduling+"podgroups", group("g", of("w", "a"))),
-		create(scheduling+"workloads", `{kind: Workload, apiVersion: scheduling.k8s.io/v1alpha2, metadata: {name: w},
+		create(scheduling+"workloads", `{kind: Workload, apiVersion: scheduling.k8s.io/v1beta1, metadata: {name: w},
 spec: {podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}}`),
 		create(scheduling+"podgroups", group("g", of("w", "a"))),
 		create(scheduling+"podgroups", group("h", of("w", "b"))),
 		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: none")),
 		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: high")),
+		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priority: 7")),
+		create("/apis/scheduling.k8s.io/v1/priorityclasses", `{kind: PriorityClass, apiVersion: scheduling.k8s.io/v1,
+metadata: {name: patient}, value: 7, preemptionPolicy: Never}`),
+		until(create(scheduling+"podgroups", group("h", "schedulingPolicy: {basic: {}}, priorityClassName: patient")),
+			"Never"),
+		create(scheduling+"podgroups"+dryRun, group("h", "schedulingPolicy: {basic: {}}, priorityClassName: patient, "+
+			"preemptionPolicy: PreemptLowerPriority")),
+		create(newScheduling+"podgroups"+dryRun, strings.Replace(group("h", "schedulingPolicy: {basic: {}}, "+
+			"priorityClassName: patient"), "v1beta1", "v1alpha3", 1)),
+		create(newScheduling+"compositepodgroups"+dryRun, composite("priorityClassName: patient")),
+		create(newScheduling+"compositepodgroups"+dryRun, composite("priorityClassName: none")),
+		create(newScheduling+"compositepodgroups"+dryRun, composite("priorityClassName: patient, priority: 8")),
+		create(newScheduling+"compositepodgroups"+dryRun,
+			composite("priorityClassName: patient, preemptionPolicy: PreemptLowerPriority")),
+		create(newScheduling+"compositepodgroups"+dryRun, composite("")),
 		create(scheduling+"podgroups", group("gang", "schedulingPolicy: {gang: {minCount: 2}}")),
 		create(jobs, job("gang", "gang")), create(jobs, job("free", "g")),
-		until(patch("merge", jobs+"/gang", "spec: {parallelism: 3}"), "cannot change parallelism"),
+		patch("merge", jobs+"/gang", "spec: {parallelism: 3}"),
 		patch("merge", jobs+"/gang", "spec: {suspend: true}"), patch("merge", jobs+"/free", "spec: {parallelism: 3}"),
 		deleteRequest(scheduling+"podgroups/g", ""), get(scheduling + "podgroups/g"),
 

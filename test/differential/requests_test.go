@@ -21,6 +21,12 @@ func requests() []request {
 		optionalPluginRequests(), validatingPolicyRequests(), mutatingPolicyRequests(), namespaceRequests, eventRequests)
 }
 
+// emulatedRequests returns the requests whose objects all emulated versions serve.
+func emulatedRequests() []request {
+	return slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
+		certificateRequests, kubeletRequests, optionalPluginRequests(), validatingPolicyRequests(), namespaceRequests)
+}
+
 func create(path, body string) request { return request{verb: "POST", path: path, body: body} }
 
 // patch sends a patch of a type: merge, strategic, json, or apply.
