@@ -32,6 +32,9 @@ func TestWorkIsCharged(t *testing.T) {
 	const text, short = "object.data.text", "object.data.text.substring(0, 1000)"
 	many := func(s string) string { return "lists.range(100000).map(x, " + s + ")" }
 	always := func(s string) string { return "lists.range(100000).all(x, " + s + ")" }
+	texts := func(s string) string {
+		return "[lists.range(10).map(x, " + text + ")].all(l, lists.range(10000).all(x, !(" + s + ")))"
+	}
 	lists := "[dyn('a')]" + strings.Repeat(".map(x, dyn([x, x]))", 40)
 	maps := "[dyn('a')]" + strings.Repeat(".map(x, dyn({'a': x, 'b': x}))", 40)
 	objects := "[dyn('a')]" + strings.Repeat(".map(x, dyn(Object.a{a: x, b: x}))", 40)
@@ -46,6 +49,8 @@ func TestWorkIsCharged(t *testing.T) {
 		lists + " == " + lists, lists + " != " + lists, maps + " == " + maps, objects + " == " + objects,
 		"optional.of(" + lists + ") == optional.of(" + lists + ")", lists + "[0] in " + lists,
 		"JSONPatch{value: " + lists + "} == JSONPatch{value: " + lists + "}",
+		lists + ".includes(" + lists + "[0])", lists + ".includes(1)", "dyn({'a': " + lists + "}).includes(1)",
+		"dyn({'a': " + lists + "}).includes({'a': " + lists + "})",
 		lists + ".indexOf(" + lists + "[0])", "dyn(" + lists + ").lastIndexOf(1)", "dyn(" + lists + ").min()",
 		"dyn(" + lists + ").sum()", "dyn(" + lists + ").isSorted()", "(" + lists + " + " + lists + ").distinct()",
 		"sets.contains(" + lists + ", " + lists + ")", "sets.equivalent(" + lists + ", " + lists + ")",
@@ -62,6 +67,7 @@ func TestWorkIsCharged(t *testing.T) {
 		text + ".matches('((a?){10}){90}b')", text + ".find('((a?){10}){90}b')", text + ".findAll('((a?){10}){90}b')",
 		"[url('http://a/?' + " + text + ".replace('a', 'a&'))].map(u, lists.range(1000).map(x, u.getQuery()))",
 		"[url('http://a/' + " + text + ")].all(u, " + always("u.getEscapedPath() != ''") + ")",
+		texts("oldObject.data.text in l"),
 		"[semver('1.2.3-' + " + text + ".substring(1).replace('a', 'a.') + 'a')].all(s, " +
 			always("s.compareTo(s) == 0") + ")",
 	} {

@@ -33,8 +33,10 @@ var dynamicCosts = map[string]func(args []ref.Val) int{
 func readBoth(args []ref.Val) int { return min(argSize(args, 0), argSize(args, 1)) / readPerUnit }
 
 // argSize returns the size of an argument that is a text or bytes, 0 for others.
-func argSize(args []ref.Val, i int) int {
-	switch v := args[i].(type) {
+func argSize(args []ref.Val, i int) int { return textSize(args[i]) }
+
+func textSize(v ref.Val) int {
+	switch v := v.(type) {
 	case types.String:
 		return len(v)
 	case types.Bytes:

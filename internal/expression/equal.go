@@ -74,6 +74,9 @@ func (m *membership) Exec(vars *interpreter.ExecutionFrame) ref.Val {
 		meterOf(vars).spend(listLength(list)) // Kubernetes charges this if it knows the type
 	}
 	if !ok || !holdsOthers(element) {
+		if ok {
+			meterOf(vars).spend(listLength(list) * (textSize(element) / readPerUnit))
+		}
 		if m.impl == nil {
 			return types.MaybeNoSuchOverloadErr(element)
 		}
@@ -86,6 +89,36 @@ func (m *membership) Exec(vars *interpreter.ExecutionFrame) ref.Val {
 		}
 	}
 	return types.False
+}
+
+// includes evaluates includes, which compares a value with each element of a list, or with another
+// value. Kubernetes charges for everything in the first argument, but only afterwards, and not for
+// comparing what holds others.
+//
+// Source: k8s.io/apiserver/pkg/cel/library/lists.go#includes 43193a34
+func includes(vars interpreter.Activation, args []ref.Val, _ implementation) ref.Val {
+	count := meterOf(vars)
+	if holdsOthers(args[0]) {
+		count.spend(valueUnits(args[0]))
+	}
+	list, ok := args[0].(traits.Lister)
+	if !ok {
+		return types.Bool(count.isSame(args[0], args[1]))
+	}
+	for i := list.Iterator(); i.HasNext() == types.True; {
+		if count.isSame(i.Next(), args[1]) {
+			return types.True
+		}
+	}
+	return types.False
+}
+
+// isSame reports whether two values are equal. Unlike with ==, values that can't be compared aren't.
+func (m *meter) isSame(a, b ref.Val) bool {
+	if holdsOthers(a) && holdsOthers(b) {
+		return m.equal(a, b)
+	}
+	return a.Equal(b) == types.True
 }
 
 // holdsOthers reports whether a value may contain other values.

@@ -76,6 +76,8 @@ func (c *checker) boundNode(i interpreter.InterpretableV2) (interpreter.Interpre
 		args := call.Args()
 		impl, err := c.implementation(function, call.OverloadID())
 		return &membership{call, args[0], args[1], impl}, err
+	case "includes":
+		return c.meterCall(call, includes)
 	case "matches", "find", "findAll":
 		return c.boundMatch(call)
 	case "quantity", "isQuantity":

@@ -124,7 +124,7 @@ func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 func toJSONValue(v ref.Val) (*structpb.Value, error) {
 	switch v := v.(type) {
 	case *objectValue:
-		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
+		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Struct]())
 		if err != nil {
 			return nil, err
 		}

@@ -75,6 +75,9 @@ func TestPolicyExpressions(t *testing.T) {
 			expression: "string(authorizer.path('/x').check('get').allowed())",
 			err: "expression 'string(authorizer.path('/x').check('get').allowed())' resulted in error: no such " +
 				"attribute(s): authorizer"},
+		{name: "nor deep inside a variable", kind: Message, expression: "string(variables.deep)",
+			variables: policyVariables("deep", strings.Repeat("[1].all(x, ", 40)+"authorizer.path('/x').check('get').allowed()"+
+				strings.Repeat(")", 40)), err: "no such attribute(s): authorizer"},
 		{name: "a message", kind: Message, expression: "'no ' + object.metadata.name", want: "no web"},
 		{name: "a message is a string", kind: Message, expression: "1",
 			err: "compilation error: must evaluate to string but got int"},
@@ -322,6 +325,9 @@ func TestPlanIsThatOfTheWholeEnvironment(t *testing.T) {
 		"string(1) == '1' && bytes('x') == b'x' && double('1') == 1.0",
 		"authorizer.path('/x').check('get').allowed()", "cel.bind(x, 1, x == 1)", "object.optMap(x, x).hasValue()",
 		"object.?metadata.optMap(m, m.name).orValue('') == 'web'", "[1, 2].isSorted() && [1, 2].sum() == 3",
+		"[1, 2].includes(2) && !['a'].includes('b') && 'a'.includes('a') && [[1]].includes([1])",
+		"![quantity('1')].includes('x') && [[quantity('1')]].includes(['x']) && dyn(1).includes(1.0)",
+		"dyn(null).includes(null) && !{'a': 1}.includes('a') && [{'a': 1}].includes({'a': 1})",
 		"[1, 2].indexOf(1) == 0 && [1].first().value() == 1", "'x'.charAt(0) == 'x' && '%s'.format(['y']) == 'y'",
 	}
 	for _, text := range expressions {

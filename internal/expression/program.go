@@ -174,7 +174,7 @@ func (p *program) evaluate(ctx context.Context, r *Run) *outcome {
 	if errors.As(err, &cancelled) && cancelled.Cause == interpreter.CostLimitExceeded {
 		o.cost = max(o.cost, celconfig.PerCallLimit)
 	}
-	if err != nil && ctx.Err() != nil {
+	if err != nil && ctx.Err() != nil && !errors.Is(err, ctx.Err()) {
 		err = fmt.Errorf("%w: %w", err, ctx.Err())
 	}
 	if err != nil {

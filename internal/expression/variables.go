@@ -115,14 +115,14 @@ func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 		return in.Params.celValue(), true
 	case authorizerVariable:
 		if !in.Authorizer || v.sources.authorizer == nil {
-			return nil, false
+			return undefined(name), true
 		}
 		return v.authorizer.get(func() any {
 			return library.NewAuthorizerVal(v.sources.user, contextAuthorizer{v})
 		}), true
 	case requestResourceVariable:
 		if !in.Authorizer || v.sources.authorizer == nil {
-			return nil, false
+			return undefined(name), true
 		}
 		return v.requestResource.get(func() any {
 			return library.NewResourceAuthorizerVal(v.sources.user, contextAuthorizer{v},
@@ -131,6 +131,10 @@ func (v *Variables) resolve(name string, in *Inputs) (any, bool) {
 	}
 	return nil, false
 }
+
+// undefined returns the error of an expression that reads a variable without a value. A comprehension
+// in a comprehension looks twice for a name that isn't found, so 40 of them would never end.
+func undefined(name string) any { return types.NewErr("no such attribute(s): %s", name) }
 
 func (v *variable) get(value func() any) any {
 	if !v.known {
