@@ -51,7 +51,6 @@ func (o *Options) addWorkloadFlags(fs *pflag.FlagSet) {
 		"Throttle each user's long-running connection to a pod to this many bytes a second; 0 for no limit.")
 	fs.BoolVar(&o.EnableLogsHandler, "enable-logs-handler", o.EnableLogsHandler,
 		"If true, serve the machine's /var/log at /logs.")
-	deprecated(fs, "enable-logs-handler", "Log handler functionality is deprecated", true)
 }
 
 func (o *Options) addServiceFlags(fs *pflag.FlagSet) {

@@ -7,6 +7,7 @@ import (
 	"testing"
 
 	"github.com/spf13/pflag"
+	baseversion "k8s.io/component-base/version"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/internal/flagfile"
@@ -15,11 +16,12 @@ import (
 
 // Every flag can be written in a file, by its type, but for those that are about the command line.
 func TestConfigHasAllFlags(t *testing.T) {
+	own := baseversion.DefaultKubeBinaryVersion // tests after this one run as the version in these flags
 	values := map[string]any{"bool": true, "int": 1, "int64": 1, "uint": 1, "Level": 1, "float32": 0.5, "float64": 0.5,
 		"quantity": "1Mi", "string": "s", "ip": "10.0.0.1", "duration": "1h", "portRange": "1-2",
-		"pattern=N,...": "a=1", "stringSlice": []string{"kube=1.36"}, "int32Slice": []int{1},
+		"pattern=N,...": "a=1", "stringSlice": []string{"kube=" + own}, "int32Slice": []int{1},
 		"stringArray":  []string{"a"},
-		"namedCertKey": []string{"a,b"}, "mapStringString": map[string]string{"kube": "1.36"},
+		"namedCertKey": []string{"a,b"}, "mapStringString": map[string]string{"kube": own},
 		"colonSeparatedMultimapStringString": map[string]bool{"ContextualLogging": true},
 		"stringToString":                     map[string]string{"a": "b"}}
 	file := filepath.Join(t.TempDir(), "gatehouse.yaml")

@@ -145,8 +145,8 @@ http: {paths: [{path: /, pathType: Prefix, backend: {service: {name: s, port: {n
 	{metav1.GroupVersionResource{Version: "v1", Resource: "nodes"}, `
 {apiVersion: v1, kind: Node, metadata: {name: web, clusterName: here}, spec: {taints: [{key: a, effect: NoSchedule}]},
 status: {conditions: [{type: Ready, status: "True"}], phase: Running}}`, "/spec/taints", "clusterName"},
-	{metav1.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1alpha2", Resource: "podgroups"}, `
-{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: web, namespace: shop}, spec: {
+	{metav1.GroupVersionResource{Group: "scheduling.k8s.io", Version: "v1beta1", Resource: "podgroups"}, `
+{apiVersion: scheduling.k8s.io/v1beta1, kind: PodGroup, metadata: {name: web, namespace: shop}, spec: {
 schedulingPolicy: {gang: {minCount: 2}}, priorityClassName: high}}`, "/metadata/finalizers", ""},
 }
 

@@ -23,14 +23,14 @@ import (
 // Source: k8s.io/kubernetes/pkg/features#defaultVersionedKubernetesFeatureGates dc135cfc
 var knownGates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"AllowInsecureKubeletCertificateSigningRequests": {defaultSince(0, true), defaultSince(31, false)},
-	"ClusterTrustBundle":                             {defaultSince(27, false)},
+	"ClusterTrustBundle":                             {defaultSince(27, false), defaultSince(37, true)},
 	"CompositePodGroup":                              {defaultSince(37, false)},
 	"DRAExtendedResource":                            {defaultSince(34, false), defaultSince(36, true)},
 	"DynamicResourceAllocation":                      {defaultSince(26, false), defaultSince(34, true)},
 	"GenericWorkload":                                {defaultSince(35, false)},
 	"InPlacePodVerticalScaling":                      {defaultSince(27, false), defaultSince(33, true)},
 	"NodeDeclaredFeatures":                           {defaultSince(35, false), defaultSince(36, true)},
-	"PodCertificateRequest":                          {defaultSince(34, false)},
+	"PodCertificateRequest":                          {defaultSince(34, false), defaultSince(37, true)},
 	"PodGroupPreemptionPolicy":                       {defaultSince(37, false)},
 	"PodLevelResources":                              {defaultSince(32, false), defaultSince(34, true)},
 	"PodTopologyLabelsAdmission":                     {defaultSince(33, false), defaultSince(35, true)},
