@@ -29,8 +29,9 @@ func (c *compiledIn) Admit(_ context.Context, a admission.Attributes, _ admissio
 	return nil
 }
 
-// Source: the test scenarios of KEP-492, "Mutating admission re-running", by their names there, and
-// TestWebhookReinvocation of k8s.io/kubernetes/test/integration/apiserver/admissionwebhook.
+// The scenarios and their names are those of KEP-492, "Mutating admission re-running".
+//
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/reinvocation_test.go#testWebhookReinvocationPolicy 2f2d3385
 func TestReinvocation(t *testing.T) {
 	both := []func(*admissionregistrationv1.MutatingWebhook){reinvocable}
 	never := []func(*admissionregistrationv1.MutatingWebhook){}

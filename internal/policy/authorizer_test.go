@@ -13,9 +13,8 @@ import (
 // What was answered once in a request is answered alike in all of it: to other expressions, other
 // policies, and to match conditions. The next request asks anew.
 //
-// Source: TestAuthorizationDecisionCaching of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes, and
-// TestCachingAuthorizer in k8s.io/apiserver/pkg/admission/plugin/authorizer.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#TestAuthorizationDecisionCaching 7e4110bf
+// Source: k8s.io/apiserver/pkg/admission/plugin/authorizer/caching_authorizer_test.go#TestCachingAuthorizer 7f3cce4a
 func TestRightsAreAskedOnce(t *testing.T) {
 	const podsOf = "authorizer.group('').resource('pods')"
 	for name, test := range map[string]struct {

@@ -28,9 +28,7 @@ const (
 		`size(object.spec.containers) <= params.spec.max", messageExpression: "'by ' + params.metadata.name"}]}`
 )
 
-// Source: TestCollectParams-like cases of
-// k8s.io/apiserver/pkg/admission/plugin/policy/validating/admission_test.go, and TestParamRef* of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/admission_test.go#TestParamRef a6a29f82
 func TestParams(t *testing.T) {
 	good, bad := map[string]any{"ok": "true"}, map[string]any{"ok": "false"}
 	objects := []runtime.Object{

@@ -21,10 +21,9 @@ func denied(message string) string {
 	return `pods "web" is forbidden: ValidatingAdmissionPolicy 'p' with binding 'p-binding' denied request: ` + message
 }
 
-// Source: TestValidate in
-// k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator_test.go, and
-// Test_ValidateNamespace_NoParams, Test_ValidateAnnotationsAndWarnings, TestBindingRemoval and
-// others of test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator_test.go#TestValidate 99116cd6
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidateNamespace_NoParams_Failures 903b0613
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidateAnnotationsAndWarnings 4e10f237
 func TestValidation(t *testing.T) {
 	web := plugintest.Create(pod("web", "a:1")).By("alice")
 	for _, test := range []struct {
@@ -289,9 +288,9 @@ func TestViolationsAreBounded(t *testing.T) {
 
 // Which requests a policy and its bindings are about.
 //
-// Source: Test_PolicyExemption, Test_ValidatingAdmissionPolicy_MatchedByObjectSelector and others
-// of test/integration/apiserver/cel, and TestMatcher in
-// k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching_test.go.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_PolicyExemption 07a25504
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_MatchByObjectSelector e67f68bd
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/matching/matching_test.go#TestMatcher 0ef43e8e
 func TestMatching(t *testing.T) {
 	labelled := pod("web")
 	labelled.Labels = map[string]string{"tier": "front"}

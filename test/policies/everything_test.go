@@ -19,9 +19,9 @@ import (
 // version that was asked for to those that take it as it is, in the one that they name to those
 // that take what is equivalent. Discovery says what there is, so that nothing is left out.
 //
-// Source: TestPolicyAdmission and TestPolicyAdmissionV1beta1 of test/integration/apiserver/cel of
-// k8s.io/kubernetes, and TestWebhookAdmissionWithWatchCache of
-// test/integration/apiserver/admissionwebhook there.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/admission_policy_test.go#testPolicyAdmission 6db869e2
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/admission_test.go#testWebhookAdmission 2ed6b91e
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/admission_test.go#holder.record 00197659
 func TestEverythingIsSeen(t *testing.T) {
 	t.Parallel()
 	p := servertest.NewProcess(t,

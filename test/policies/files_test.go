@@ -40,7 +40,8 @@ spec: {policyName: files.static.k8s.io%[3]s}
 // Policies of files are in force before the first request and out of the API's reach. They are
 // followed, and the last that were good stay in force while /readyz tells of one that isn't.
 //
-// Source: test/integration/apiserver/cel/static_policy_test.go of k8s.io/kubernetes.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/static_policy_test.go#TestStaticPolicyComprehensive 8688436d
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/static_policy_test.go#TestStaticPolicyBlocksAPICreation 4e75e842
 func TestPoliciesOfFilesOnAServer(t *testing.T) {
 	t.Parallel()
 	validating, mutating := t.TempDir(), t.TempDir()

@@ -17,10 +17,10 @@ const aSecret = `{apiVersion: v1, kind: Secret, metadata: {name: %s, labels: {ju
 
 // Policies of both kinds, and their bindings, say in the same way what they are for.
 //
-// Source: Test_ValidatingAdmissionPolicy_MatchByObjectSelector, …MatchByNamespaceSelector,
-// …MatchByResourceNames and …MatchWithExcludeResources of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes, as is what
-// follows.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_MatchByObjectSelector e67f68bd
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_MatchByNamespaceSelector c2cd9567
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_MatchByResourceNames b606afbc
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_MatchWithExcludeResources 9e39d128
 func TestWhatPoliciesAreFor(t *testing.T) {
 	const all = `resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [secrets, configmaps], ` +
 		`operations: [CREATE]`

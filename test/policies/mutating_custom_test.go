@@ -66,8 +66,7 @@ func createBear(t *testing.T, ns, version, plural, kind string) (*unstructured.U
 
 // Custom resources are mutated by their schemas, in the version of the policy, and defaulted after.
 //
-// Source: Test_MutatingAdmissionPolicy_CustomResources in
-// k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go#Test_MutatingAdmissionPolicy_CustomResources a84c7c21
 func TestMutatingCustomResources(t *testing.T) {
 	ns := namespace(t)
 	const paws = `"paws": {"type": "array", "x-kubernetes-list-type": "map", "x-kubernetes-list-map-keys": ["name"],

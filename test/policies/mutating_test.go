@@ -24,9 +24,9 @@ func annotate(key string) string {
 const count = `Object{metadata: Object.metadata{annotations: {
 	"count": string(int(object.metadata.annotations["count"]) + 1)}}}`
 
-// Source: TestMutatingAdmissionPolicy and TestMutatingAdmissionPolicy_Slow in
-// k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go, and
-// TestCompilation in k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation_test.go.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go#TestMutatingAdmissionPolicy 096a06be
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go#TestMutatingAdmissionPolicy_Slow f65e2540
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/compilation_test.go#TestCompilation 265ff766
 func TestMutating(t *testing.T) {
 	type annotations map[string]string
 	for name, test := range map[string]struct {
@@ -309,7 +309,7 @@ func TestMutatingAtomics(t *testing.T) {
 
 // Updates and subresources are mutated where a rule names them, and nothing that is deleted is.
 //
-// Source: "mutate status subresource" of upstream's TestMutatingAdmissionPolicy_Slow.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go#TestMutatingAdmissionPolicy_Slow f65e2540
 func TestMutatingOperations(t *testing.T) {
 	ns := namespace(t)
 	everything := []admissionregistrationv1.OperationType{"*"}

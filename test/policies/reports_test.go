@@ -119,8 +119,7 @@ func (w *warnings) HandleWarningHeader(_ int, _, text string) {
 
 // What a policy came to is told where Kubernetes tells it: answer, warnings, audit event, metrics.
 //
-// Source: Test_ValidateAnnotationsAndWarnings of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidateAnnotationsAndWarnings 4e10f237
 func TestReports(t *testing.T) {
 	const (
 		failure  = "validation.policy.admission.k8s.io/validation_failure"

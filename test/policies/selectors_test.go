@@ -14,8 +14,7 @@ import (
 
 // Expressions may ask the authorizer about a part of a resource's objects.
 //
-// Source: TestAuthzSelectorsLibraryEnabled of test/integration/apiserver/cel/authorizerselector of
-// k8s.io/kubernetes.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/authorizerselector/helper.go#RunAuthzSelectorsLibraryTests ac4c5cc0
 func TestSelectorsForTheAuthorizer(t *testing.T) { selectors(t, cluster, true) }
 
 // selectors tests whether expressions know fieldSelector and labelSelector.

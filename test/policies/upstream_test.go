@@ -16,7 +16,7 @@ import (
 // What isn't stored is either for policies or out of their reach, as Kubernetes has it: whatever
 // the server has of that is known, and only what Kubernetes leaves out is left out.
 //
-// Source: TestExcludedResources of test/integration/apiserver/cel of k8s.io/kubernetes.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/excludedresources_test.go#TestExcludedResources f00c309e
 func TestTransientResources(t *testing.T) {
 	_, lists, err := client.Discovery().ServerGroupsAndResources()
 	must(t, err)
@@ -49,7 +49,7 @@ func TestTransientResources(t *testing.T) {
 // A policy whose params are custom resources is in force again when the server has been restarted,
 // and lets nothing pass until then.
 //
-// Source: TestCRDsOnStartup of test/integration/apiserver/cel of k8s.io/kubernetes.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#TestCRDsOnStartup d323740d
 func TestCustomParamsAfterARestart(t *testing.T) {
 	t.Parallel()
 	dir := t.TempDir()

@@ -21,10 +21,10 @@ import (
 
 // Policies and bindings appear, change and go.
 //
-// Source: Test_ValidateNamespace_NoParams, TestBindingRemoval and
-// Test_ValidatingAdmissionPolicy_UpdateParamKind of
-// test/integration/apiserver/cel/validatingadmissionpolicy_test.go of k8s.io/kubernetes, as is most
-// of what follows.
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidateNamespace_NoParams_Success b84322d0
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidateNamespace_NoParams_Failures 903b0613
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#TestBindingRemoval aa2d9002
+// Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_ValidatingAdmissionPolicy_UpdateParamKind d0f2112a
 func TestValidatingPoliciesComeAndGo(t *testing.T) {
 	ns := namespace(t)
 	create := func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "good") }

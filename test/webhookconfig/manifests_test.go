@@ -80,8 +80,9 @@ func create(t *testing.T, client kubernetes.Interface) (*corev1.ConfigMap, error
 }
 
 // Webhooks of manifests are called from the first request on, are not to be seen in the API, and go
-// and come with the files:
-// k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/static_manifest_test.go.
+// and come with the files.
+//
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/static_manifest_test.go#TestStaticWebhookComprehensive a394b136
 func TestManifestsInForce(t *testing.T) {
 	denying := webhooktest.New(t, webhooktest.Deny(http.StatusForbidden, "no"))
 	labelling := webhooktest.New(t,
