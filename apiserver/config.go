@@ -15,16 +15,20 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apimachinery/pkg/runtime/serializer/cbor"
 	"k8s.io/apimachinery/pkg/util/sets"
 	apiserverconfig "k8s.io/apiserver/pkg/apis/apiserver"
 	"k8s.io/apiserver/pkg/endpoints/discovery/aggregated"
 	openapinamer "k8s.io/apiserver/pkg/endpoints/openapi"
+	"k8s.io/apiserver/pkg/features"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 	"k8s.io/apiserver/pkg/server/filters"
 	"k8s.io/apiserver/pkg/server/healthz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	serverstorage "k8s.io/apiserver/pkg/server/storage"
+	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/apiserver/pkg/util/openapi"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
@@ -33,6 +37,7 @@ import (
 	"k8s.io/client-go/rest"
 	certutil "k8s.io/client-go/util/cert"
 	"k8s.io/client-go/util/keyutil"
+	metricsfeatures "k8s.io/component-base/metrics/features"
 	"k8s.io/component-base/tracing"
 	aggregatorapiserver "k8s.io/kube-aggregator/pkg/apiserver"
 	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
@@ -66,6 +71,7 @@ type config struct {
 	pods            *podSource // of the informers' pods
 	clientCA        dynamiccertificates.CAContentProvider
 	publicKeys      serviceaccount.PublicKeysGetter
+	endpointSlices  proxy.EndpointSliceGetter // of the informers, for connections to Services
 	serviceResolver webhook.ServiceResolver
 	proxyTransport  *http.Transport
 	loopback        *loopback                                 // how the server calls itself
@@ -83,10 +89,15 @@ type config struct {
 func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, backend *storage.Backend,
 	ready <-chan struct{}) (*config, error) {
 	capabilities.Setup(o.AllowPrivileged, o.MaxConnectionBytesPerSec)
+	metricsfeatures.ApplyFeatureGates(utilfeature.DefaultFeatureGate)
 	o.Metrics.Apply()
 	serviceaccount.RegisterMetrics()
 
-	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(legacyscheme.Codecs),
+	codecs := legacyscheme.Codecs
+	if utilfeature.DefaultFeatureGate.Enabled(features.CBORServingAndStorage) {
+		codecs = serializer.NewCodecFactory(legacyscheme.Scheme, serializer.WithSerializer(cbor.NewSerializerInfo))
+	}
+	c := &config{options: o, backend: backend, ready: ready, generic: server.NewConfig(codecs),
 		pods: newPodSource(), patched: map[schema.GroupVersionResource]patchable{}}
 	g := c.generic
 	g.TracerProvider = tracer
@@ -383,14 +394,14 @@ func (c *config) applyServiceResolver() error {
 	if err != nil {
 		return err
 	}
+	c.endpointSlices, err = proxy.NewEndpointSliceIndexerGetter(c.informers.Discovery().V1().EndpointSlices())
+	if err != nil {
+		return err
+	}
 	services := c.informers.Core().V1().Services().Lister()
 	resolver := aggregatorapiserver.NewClusterIPServiceResolver(services)
 	if c.options.EnableAggregatorRouting {
-		slices, err := proxy.NewEndpointSliceIndexerGetter(c.informers.Discovery().V1().EndpointSlices())
-		if err != nil {
-			return err
-		}
-		resolver = aggregatorapiserver.NewEndpointServiceResolver(services, slices)
+		resolver = aggregatorapiserver.NewEndpointServiceResolver(services, c.endpointSlices)
 	}
 	c.serviceResolver = aggregatorapiserver.NewLoopbackServiceResolver(resolver, loopback)
 	return nil

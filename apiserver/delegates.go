@@ -256,6 +256,10 @@ func (c *config) addServiceHook(s *server.GenericAPIServer) error {
 	if err != nil {
 		return err
 	}
+	if err := reconciler.ValidateIP(c.generic.PublicAddress); err != nil {
+		return OptionsError{Err: fmt.Errorf("cannot use public IP %s with endpoint reconciler: %w",
+			c.generic.PublicAddress, err)}
+	}
 	controller := kubernetesservice.New(kubernetesservice.Config{
 		PublicIP:                  c.generic.PublicAddress,
 		EndpointReconciler:        reconciler,

@@ -21,6 +21,7 @@ import (
 	discoveryrest "k8s.io/kubernetes/pkg/registry/discovery/rest"
 	eventsrest "k8s.io/kubernetes/pkg/registry/events/rest"
 	flowcontrolrest "k8s.io/kubernetes/pkg/registry/flowcontrol/rest"
+	lifecyclerest "k8s.io/kubernetes/pkg/registry/lifecycle/rest"
 	networkingrest "k8s.io/kubernetes/pkg/registry/networking/rest"
 	noderest "k8s.io/kubernetes/pkg/registry/node/rest"
 	policyrest "k8s.io/kubernetes/pkg/registry/policy/rest"
@@ -67,6 +68,8 @@ func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 			NodePortRange:           c.options.ServiceNodePortRange,
 			IPRepairInterval:        upstream.ServiceRepairInterval,
 		},
+		EndpointSliceGetter: c.endpointSlices,
+		Authorizer:          g.Authorization.Authorizer,
 	}, g.Authorization.Authorizer)
 	if err != nil {
 		return nil, err
@@ -83,6 +86,7 @@ func (c *config) groups(s *server.GenericAPIServer) ([]provider, error) {
 		certificatesrest.RESTStorageProvider{Authorizer: authorizer},
 		coordinationrest.RESTStorageProvider{},
 		discoveryrest.StorageProvider{},
+		lifecyclerest.RESTStorageProvider{},
 		networkingrest.RESTStorageProvider{},
 		noderest.RESTStorageProvider{},
 		policyrest.RESTStorageProvider{},

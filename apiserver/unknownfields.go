@@ -71,7 +71,7 @@ func (s *customSchemas) schema(definition *extensionsv1.CustomResourceDefinition
 
 // structuralOf makes the schema of a version, as the server of custom resources does.
 //
-// Source: k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go#getOrCreateServingInfoFor 4a44fc03
+// Source: k8s.io/apiextensions-apiserver/pkg/apiserver/customresource_handler.go#getOrCreateServingInfoFor 5a36f2d3
 func structuralOf(definition *extensionsv1.CustomResourceDefinition, version string) *structuralschema.Structural {
 	validation, err := apihelpers.GetSchemaForVersion(definition, version)
 	if err != nil || validation == nil || validation.OpenAPIV3Schema == nil {

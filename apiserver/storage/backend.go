@@ -24,6 +24,7 @@ import (
 	"go.opentelemetry.io/contrib/instrumentation/google.golang.org/grpc/otelgrpc"
 	"go.uber.org/zap"
 	"google.golang.org/grpc"
+	"google.golang.org/grpc/connectivity"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/registry/generic"
@@ -186,7 +187,6 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		DialKeepAliveTime:    keepaliveTime,
 		DialKeepAliveTimeout: keepaliveTimeout,
 		DialOptions: []grpc.DialOption{
-			grpc.WithBlock(), //nolint:staticcheck // a server without its storage must not start
 			// as Kubernetes' own client, whatever the provider is
 			grpc.WithStatsHandler(otelgrpc.NewClientHandler(
 				otelgrpc.WithMessageEvents(otelgrpc.ReceivedEvents, otelgrpc.SentEvents),
@@ -200,9 +200,14 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		return nil, err
 	}
 	client, err := kubernetes.New(cfg)
+	if err == nil {
+		// A server without its storage must not start.
+		if err = awaitConnection(living, client); err == nil {
+			return client, nil
+		}
+		client.Close()
+	}
 	switch {
-	case err == nil:
-		return client, nil
 	case ctx.Err() != nil:
 		return nil, ctx.Err()
 	case errors.Is(err, context.DeadlineExceeded):
@@ -212,6 +217,25 @@ func dial(ctx context.Context, t storagebackend.TransportConfig) (*kubernetes.Cl
 		return nil, fmt.Errorf("no answer within %s", dialTimeout)
 	}
 	return nil, err
+}
+
+// awaitConnection waits until the client is connected, at most for dialTimeout.
+//
+// Source: k8s.io/apiserver/pkg/storage/storagebackend/factory/etcd3.go#blockUntilReady 8ceea67b
+func awaitConnection(ctx context.Context, client *kubernetes.Client) error {
+	ctx, cancel := context.WithTimeout(ctx, dialTimeout)
+	defer cancel()
+	connection := client.ActiveConnection()
+	for {
+		state := connection.GetState()
+		if state == connectivity.Ready {
+			return nil
+		}
+		connection.Connect() // if it is idle
+		if !connection.WaitForStateChange(ctx, state) {
+			return ctx.Err()
+		}
+	}
 }
 
 // CheckTLS returns what is wrong with the files for the connection to the cluster at t. It doesn't

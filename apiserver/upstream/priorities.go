@@ -38,7 +38,8 @@ var groups = []struct {
 	{"networking.k8s.io", 17200, map[string]int32{"v1": 15, "v1beta1": 9}},
 	{"policy", 17100, map[string]int32{"v1": 15, "v1beta1": 9}},
 	{"storage.k8s.io", 16800, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha1": 1}},
-	{"scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1alpha2": 2}},
+	{"scheduling.k8s.io", 16600, map[string]int32{"v1": 15, "v1beta1": 9, "v1alpha3": 3}},
 	{"node.k8s.io", 16300, map[string]int32{"v1": 15}},
 	{"resource.k8s.io", 16200, map[string]int32{"v1": 21, "v1beta2": 15, "v1beta1": 9, "v1alpha3": 1}},
+	{"lifecycle.k8s.io", 15700, map[string]int32{"v1alpha1": 1}},
 }

@@ -2,6 +2,8 @@ package upstream
 
 import (
 	"go/ast"
+	"maps"
+	"slices"
 	"strconv"
 	"strings"
 	"testing"
@@ -116,6 +118,37 @@ func providers(function *ast.BlockStmt) []string {
 		if selector, ok := literal.Type.(*ast.SelectorExpr); ok && strings.HasSuffix(selector.Sel.Name, "StorageProvider") {
 			if pkg, ok := selector.X.(*ast.Ident); ok && pkg.Name != "controlplaneapiserver" {
 				all = append(all, pkg.Name+"."+selector.Sel.Name)
+			}
+		}
+		return true
+	})
+	return all
+}
+
+// TestGroupsAreGiven checks that the API server gives the groups' storage all that upstream gives it.
+func TestGroupsAreGiven(t *testing.T) {
+	want := given(kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/instance.go").Func("StorageProviders"))
+	maps.Copy(want, given(kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/apis.go").
+		Func("NewCoreGenericConfig")))
+	got := given(kubesource.Parse(t, "../resources.go").Func("groups"))
+	for name, fields := range want {
+		if !slices.Equal(got[name], fields) {
+			t.Errorf("%s is given %q, upstream gives %q", name, got[name], fields)
+		}
+	}
+	if len(want["corerest.Config"]) < 5 || len(want["corerest.GenericConfig"]) < 8 {
+		t.Errorf("found only %v in upstream's source: has its form changed?", want)
+	}
+}
+
+// given returns the sorted names of the fields that a function sets, by the types of the literals. A
+// type without fields is left out.
+func given(function *ast.BlockStmt) map[string][]string {
+	all := map[string][]string{}
+	ast.Inspect(function, func(n ast.Node) bool {
+		if literal, ok := n.(*ast.CompositeLit); ok && literal.Type != nil && len(literal.Elts) > 0 {
+			if _, list := literal.Type.(*ast.ArrayType); !list {
+				all[kubesource.Text(literal.Type)] = slices.Sorted(slices.Values(kubesource.Elements(literal)))
 			}
 		}
 		return true

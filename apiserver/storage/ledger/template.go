@@ -17,8 +17,8 @@ import (
 //
 // The envelope is a runtime.Unknown, after "k8s\x00".
 //
-// Source: k8s.io/apimachinery/pkg/runtime/types.go#Unknown 07c103c0
-// Source: k8s.io/api/core/v1/types.go#ResourceQuota 605a2c09
+// Source: k8s.io/apimachinery/pkg/runtime/types.go#Unknown 6fd57c81
+// Source: k8s.io/api/core/v1/types.go#ResourceQuota dc1690d4
 // Source: k8s.io/api/core/v1/types.go#ResourceQuotaStatus c7b77d37
 type template struct {
 	before []byte // of the envelope, what comes before the quota
