@@ -3,18 +3,19 @@
 //
 //   - It refuses to create objects in a namespace that is being terminated. Otherwise new objects
 //     could keep the namespace controller from ever emptying it.
-//   - It refuses to create or update objects in a namespace that doesn't exist.
+//   - It refuses to create objects in a namespace that doesn't exist.
 //   - It refuses to delete the namespaces default, kube-system and kube-public.
 //
-// Deletions in any namespace pass, and so do requests for cluster-scoped objects. So do
-// localsubjectaccessreviews, because a refusal would reveal whether a namespace exists.
+// Updates and deletions in any namespace pass, and so do requests for cluster-scoped objects. So do
+// localsubjectaccessreviews, because a refusal would reveal whether a namespace exists. An update
+// that creates its object is asked about as a create.
 //
 // # Cache
 //
 // Namespaces are looked up in a cache, which shows a write a moment later. Three rules bridge that
 // moment:
 //
-//   - A namespace that the cache doesn't have is read live before a request is refused. A create
+//   - A namespace that the cache doesn't have is read live before a create is refused. The create
 //     first waits a short time for the cache, because it often follows the creation of the
 //     namespace at once, and in a storage cluster the member that answers the live read needs that
 //     time too.
@@ -110,7 +111,7 @@ func (p *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	case a.GetKind().GroupKind() == namespaceKind:
 		return p.admitNamespace(a)
 	case a.GetNamespace() == "",
-		a.GetOperation() == admission.Delete,
+		a.GetOperation() != admission.Create,
 		a.GetResource().GroupResource() == accessReviews:
 		return nil
 	}
@@ -122,7 +123,7 @@ func (p *namespaceLifecycle) Admit(ctx context.Context, a admission.Attributes, 
 	switch {
 	case err != nil:
 		return namespaces.Refusal(err)
-	case a.GetOperation() == admission.Create && namespace.Status.Phase == corev1.NamespaceTerminating:
+	case namespace.Status.Phase == corev1.NamespaceTerminating:
 		return terminating(a)
 	default:
 		return nil
@@ -146,10 +147,10 @@ func (p *namespaceLifecycle) admitNamespace(a admission.Attributes) error {
 	return nil
 }
 
-// find returns the request's namespace. It uses the cache if that can be up to date.
+// find returns the namespace of a create. It uses the cache if that can be up to date.
 func (p *namespaceLifecycle) find(ctx context.Context, a admission.Attributes) (*corev1.Namespace, error) {
 	namespace, err := p.namespaces.Cache.Get(a.GetNamespace())
-	if a.GetOperation() == admission.Create && err != nil && apierrors.IsNotFound(err) {
+	if err != nil && apierrors.IsNotFound(err) {
 		// The error only says that the time is over, or that the client has gone.
 		_ = wait.PollUntilContextTimeout(ctx, missingPoll, missingWait, false, func(context.Context) (bool, error) {
 			namespace, err = p.namespaces.Cache.Get(a.GetNamespace())
