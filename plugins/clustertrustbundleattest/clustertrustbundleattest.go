@@ -73,9 +73,11 @@ func (p *clusterTrustBundleAttest) Validate(ctx context.Context, a admission.Att
 	return nil
 }
 
-// signerOf returns the signer of a bundle of either version.
+// signerOf returns the signer of a bundle of any version.
 func signerOf(object runtime.Object) (string, error) {
 	switch bundle := object.(type) {
+	case *certificatesv1.ClusterTrustBundle:
+		return bundle.Spec.SignerName, nil
 	case *certificatesv1beta1.ClusterTrustBundle:
 		return bundle.Spec.SignerName, nil
 	case *certificatesv1alpha1.ClusterTrustBundle:

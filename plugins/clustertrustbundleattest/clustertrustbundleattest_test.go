@@ -3,6 +3,7 @@ package clustertrustbundleattest
 import (
 	"testing"
 
+	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1alpha1 "k8s.io/api/certificates/v1alpha1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -29,6 +30,11 @@ func alpha(signer, content string) runtime.Object {
 		Spec: certificatesv1alpha1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: content}}
 }
 
+func stable(signer, content string) runtime.Object {
+	return &certificatesv1.ClusterTrustBundle{ObjectMeta: metav1.ObjectMeta{Name: "b"},
+		Spec: certificatesv1.ClusterTrustBundleSpec{SignerName: signer, TrustBundle: content}}
+}
+
 func owned(m *metav1.ObjectMeta) {
 	m.OwnerReferences = []metav1.OwnerReference{{Kind: "Pod", Name: "p"}}
 }
@@ -51,8 +57,10 @@ func TestAttest(t *testing.T) {
 		"create, of another signer":      {"attest", "abc.com/other", plugintest.Create(bundle(signer, "1")), refused},
 		"create, by another verb":        {"sign", signer, plugintest.Create(bundle(signer, "1")), refused},
 		"create, the authorizer fails":   {"", "", plugintest.Create(bundle(signer, "1")), refused},
-		"create, in the other version":   {"attest", "-", plugintest.Create(alpha(signer, "1")), refused},
+		"create, in v1alpha1":            {"attest", "-", plugintest.Create(alpha(signer, "1")), refused},
 		"create, in it, by right":        {"attest", signer, plugintest.Create(alpha(signer, "1")), ""},
+		"create, in v1":                  {"attest", "-", plugintest.Create(stable(signer, "1")), refused},
+		"create, in v1, by right":        {"attest", signer, plugintest.Create(stable(signer, "1")), ""},
 		"create, of no signer":           {"attest", "-", plugintest.Create(bundle("", "1")), ""},
 		"create, of none, other version": {"attest", "-", plugintest.Create(alpha("", "1")), ""},
 		"update": {"attest", "-", plugintest.Update(bundle(signer, "2"), bundle(signer, "1")),
