@@ -5,11 +5,16 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"errors"
+	"slices"
+	"strings"
 
 	certificatesv1 "k8s.io/api/certificates/v1"
 	certificatesv1beta1 "k8s.io/api/certificates/v1beta1"
 	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 )
 
 // admitSigningRequest lets a node request the two certificates of a kubelet for itself. The signers
@@ -58,12 +63,11 @@ func (p *nodeRestriction) admitPodCertificateRequest(ctx context.Context, r requ
 	if r.GetSubresource() != "" {
 		return r.forbid("unexpected subresource %v", r.GetSubresource())
 	}
-	asked, ok := r.GetObject().(*certificatesv1beta1.PodCertificateRequest)
+	spec, ok := specOf(r.GetObject())
 	if !ok {
 		return r.forbid("unexpected type %T", r.GetObject())
 	}
-	spec := &asked.Spec
-	if string(spec.NodeName) != r.node {
+	if spec.NodeName != r.node {
 		return r.forbid("PodCertificateRequest.Spec.NodeName=%q, which is not the requesting node %q", spec.NodeName,
 			r.node)
 	}
@@ -103,5 +107,62 @@ func (p *nodeRestriction) admitPodCertificateRequest(ctx context.Context, r requ
 		return r.forbid("PodCertificateRequest for pod %q names service account UID %q, which differs from the "+
 			"running service account (%q)", named, spec.ServiceAccountUID, account.UID)
 	}
-	return nil
+	return p.admitSigner(ctx, r, spec, pod)
+}
+
+// certificateFor is what a PodCertificateRequest says, in any version.
+type certificateFor struct {
+	SignerName, PodName, ServiceAccountName, NodeName string
+	PodUID, ServiceAccountUID, NodeUID                types.UID
+}
+
+// specOf returns what a PodCertificateRequest says. ok is false for other objects. The object has the
+// version of the request.
+func specOf(object runtime.Object) (spec certificateFor, ok bool) {
+	switch asked := object.(type) {
+	case *certificatesv1.PodCertificateRequest:
+		s := &asked.Spec
+		return certificateFor{s.SignerName, s.PodName, s.ServiceAccountName, string(s.NodeName), s.PodUID,
+			s.ServiceAccountUID, s.NodeUID}, true
+	case *certificatesv1beta1.PodCertificateRequest:
+		s := &asked.Spec
+		return certificateFor{s.SignerName, s.PodName, s.ServiceAccountName, string(s.NodeName), s.PodUID,
+			s.ServiceAccountUID, s.NodeUID}, true
+	}
+	return certificateFor{}, false
+}
+
+// admitSigner lets a node have certificates of the signers that a volume of the pod names. It admits
+// others if the node has the verb request-serviceaccounts-podcertificate-signer on the signer, as if
+// that were a resource. As roles take what follows a slash in a resource for a subresource, there is a
+// colon in its place.
+func (p *nodeRestriction) admitSigner(ctx context.Context, r request, spec certificateFor, pod *corev1.Pod) error {
+	if slices.ContainsFunc(pod.Spec.Volumes, func(v corev1.Volume) bool {
+		return v.Projected != nil && slices.ContainsFunc(v.Projected.Sources, func(s corev1.VolumeProjection) bool {
+			return s.PodCertificate != nil && s.PodCertificate.SignerName == spec.SignerName
+		})
+	}) {
+		return nil
+	}
+	allowed, err := p.allowed(ctx, r, "request-serviceaccounts-podcertificate-signer",
+		strings.ReplaceAll(spec.SignerName, "/", ":"), spec.ServiceAccountName)
+	switch {
+	case allowed:
+		return nil
+	case err != nil:
+		return r.forbid("error authorizing %s to request podcertificaterequests for signer %q: %w",
+			r.GetUserInfo().GetName(), spec.SignerName, err)
+	}
+	return r.forbid("pod %q does not mount a podCertificate projected volume for signer %q",
+		r.GetNamespace()+"/"+spec.PodName, spec.SignerName)
+}
+
+// allowed reports whether the node has a verb on an audience or a signer, as if that were a resource
+// of the request's group, by the name of a service account. An error counts only if it hasn't.
+func (p *nodeRestriction) allowed(ctx context.Context, r request, verb, resource, account string) (bool, error) {
+	decision, _, err := p.authorizer.Authorize(ctx, authorizer.AttributesRecord{
+		User: r.GetUserInfo(), Verb: verb, ResourceRequest: true, Namespace: r.GetNamespace(), Name: account,
+		APIGroup: r.GetResource().Group, APIVersion: r.GetResource().Version, Resource: resource,
+	})
+	return decision == authorizer.DecisionAllow, err
 }

@@ -1,12 +1,14 @@
 package noderestriction
 
 import (
+	"context"
 	"crypto/ecdsa"
 	"crypto/elliptic"
 	"crypto/rand"
 	"crypto/x509"
 	"crypto/x509/pkix"
 	"encoding/pem"
+	"errors"
 	"fmt"
 	"testing"
 
@@ -16,6 +18,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/plugin/plugintest"
@@ -120,7 +123,9 @@ func TestPodCertificateRequests(t *testing.T) {
 		off     bool
 		refused string
 	}{
-		"own":      {podOn("mine"), same, false, ""},
+		"own": {podOn("mine", certifiedBy("example.com/s")), same, false, ""},
+		"of another signer than the pod's": {podOn("mine", certifiedBy("example.com/other")), same, false,
+			`pod "ns/p" does not mount a podCertificate projected volume for signer "example.com/s"`},
 		"gate off": {podOn("mine"), same, true, "PodCertificateRequest feature gate is disabled"},
 		"of another node": {podOn("other"), func(s *spec) { s.NodeName, s.NodeUID = "other", "other-uid" },
 			false, `PodCertificateRequest.Spec.NodeName="other", which is not the requesting node "mine"`},
@@ -138,24 +143,25 @@ func TestPodCertificateRequests(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := setup{objects: []runtime.Object{test.pod, account, nodeNamed("mine"), nodeNamed("other")}}
-			if !test.off {
-				s.on = []featuregate.Feature{podCertificates}
+			if test.off {
+				s.off = []featuregate.Feature{podCertificates}
 			}
-			verdict(t, s.build(t).Admit(t, byMine(plugintest.Create(podCertificateRequest(test.change)))), resource,
-				"pcr", test.refused)
+			subject, asked := s.build(t), podCertificateRequest(test.change)
+			for _, object := range []runtime.Object{asked, inV1(asked)} {
+				verdict(t, subject.Admit(t, byMine(plugintest.Create(object))), resource, "pcr", test.refused)
+			}
 		})
 	}
 
-	gateOn := []featuregate.Feature{podCertificates}
 	for missing, objects := range map[string][]runtime.Object{
 		`nodes "mine" not found`:         {podOn("mine"), account},
 		`pods "p" not found`:             {nodeNamed("mine"), account},
 		`serviceaccounts "sa" not found`: {nodeNamed("mine"), podOn("mine")},
 	} {
-		setup{objects: objects, on: gateOn}.build(t).Admit(t,
+		setup{objects: objects}.build(t).Admit(t,
 			byMine(plugintest.Create(podCertificateRequest(same)))).Refused(t, 404, missing)
 	}
-	subject, object := setup{on: gateOn}.build(t), podCertificateRequest(same)
+	subject, object := setup{}.build(t), podCertificateRequest(same)
 	for _, request := range []plugintest.Request{plugintest.Update(object, object), plugintest.Delete(object)} {
 		verdict(t, subject.Admit(t, byMine(request)), resource, "pcr",
 			fmt.Sprintf("unexpected operation %s", request.Operation))
@@ -164,12 +170,65 @@ func TestPodCertificateRequests(t *testing.T) {
 		"pcr", "unexpected subresource status")
 }
 
+// Upstream: validateNodePodCertificateSigner.
+func TestPodCertificateSigners(t *testing.T) {
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "sa", UID: "sa-uid"}}
+	for name, test := range map[string]struct {
+		decision authorizer.Decision
+		err      error
+		refused  string
+	}{
+		"a role grants it":                   {authorizer.DecisionAllow, nil, ""},
+		"... although another can't be read": {authorizer.DecisionAllow, errors.New("role r not found"), ""},
+		"none can be read": {authorizer.DecisionNoOpinion, errors.New("role r not found"),
+			`error authorizing system:node:mine to request podcertificaterequests for signer "example.com/s": role r not found`},
+		"none grants it": {authorizer.DecisionDeny, nil,
+			`pod "ns/p" does not mount a podCertificate projected volume for signer "example.com/s"`},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var asked string
+			s := setup{objects: []runtime.Object{podOn("mine"), account, nodeNamed("mine")}}
+			s.authorizer = func(_ context.Context, a authorizer.Attributes) (authorizer.Decision, string, error) {
+				asked = fmt.Sprintf("%s %s group %q version %s resource %s of %s/%s %t", a.GetUser().GetName(), a.GetVerb(),
+					a.GetAPIGroup(), a.GetAPIVersion(), a.GetResource(), a.GetNamespace(), a.GetName(), a.IsResourceRequest())
+				return test.decision, "", test.err
+			}
+			object := podCertificateRequest(func(*certificatesv1beta1.PodCertificateRequestSpec) {})
+			verdict(t, s.build(t).Admit(t, byMine(plugintest.Create(object))), "podcertificaterequests.certificates.k8s.io",
+				"pcr", test.refused)
+			want := `system:node:mine request-serviceaccounts-podcertificate-signer group "certificates.k8s.io" version ` +
+				`v1beta1 resource example.com:s of ns/sa true`
+			if asked != want {
+				t.Errorf("got  %s\nwant %s", asked, want)
+			}
+		})
+	}
+}
+
+// certifiedBy gives a pod a volume with a certificate of a signer.
+func certifiedBy(signer string) func(*corev1.Pod) {
+	return func(p *corev1.Pod) {
+		p.Spec.Volumes = append(p.Spec.Volumes, corev1.Volume{Name: "v", VolumeSource: corev1.VolumeSource{
+			Projected: &corev1.ProjectedVolumeSource{Sources: []corev1.VolumeProjection{
+				{PodCertificate: &corev1.PodCertificateProjection{SignerName: signer}}}}}})
+	}
+}
+
+// inV1 is the same request in the other version.
+func inV1(r *certificatesv1beta1.PodCertificateRequest) *certificatesv1.PodCertificateRequest {
+	s := &r.Spec
+	return &certificatesv1.PodCertificateRequest{ObjectMeta: r.ObjectMeta,
+		Spec: certificatesv1.PodCertificateRequestSpec{SignerName: s.SignerName, PodName: s.PodName, PodUID: s.PodUID,
+			ServiceAccountName: s.ServiceAccountName, ServiceAccountUID: s.ServiceAccountUID, NodeName: s.NodeName,
+			NodeUID: s.NodeUID}}
+}
+
 func podCertificateRequest(change func(
 	*certificatesv1beta1.PodCertificateRequestSpec)) *certificatesv1beta1.PodCertificateRequest {
 	r := &certificatesv1beta1.PodCertificateRequest{
 		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "pcr"},
 		Spec: certificatesv1beta1.PodCertificateRequestSpec{
-			PodName: "p", PodUID: "p-uid", ServiceAccountName: "sa", ServiceAccountUID: "sa-uid",
+			SignerName: "example.com/s", PodName: "p", PodUID: "p-uid", ServiceAccountName: "sa", ServiceAccountUID: "sa-uid",
 			NodeName: types.NodeName("mine"), NodeUID: "mine-uid",
 		},
 	}

@@ -64,7 +64,7 @@ type setup struct {
 	off, on    []featuregate.Feature
 }
 
-// gates are the plugin's feature gates as Kubernetes 1.36 has them by default.
+// gates are the plugin's feature gates as Kubernetes 1.37 has them by default.
 func gates(t plugintest.TB, off, on []featuregate.Feature) featuregate.FeatureGate {
 	t.Helper()
 	gates := featuregate.NewFeatureGate()
@@ -78,7 +78,8 @@ func gates(t plugintest.TB, off, on []featuregate.Feature) featuregate.FeatureGa
 	if err := gates.Add(map[featuregate.Feature]featuregate.FeatureSpec{
 		"AllowInsecureKubeletCertificateSigningRequests": {Default: false, PreRelease: featuregate.Deprecated},
 		"ServiceAccountNodeAudienceRestriction":          {Default: true, PreRelease: featuregate.Beta},
-		"PodCertificateRequest":                          {Default: false, PreRelease: featuregate.Beta},
+		"PodCertificateRequest":                          {Default: true, PreRelease: featuregate.GA},
+		"CSIVolumeHealth":                                {Default: false, PreRelease: featuregate.Alpha},
 		"RecoverVolumeExpansionFailure":                  {Default: true, PreRelease: featuregate.GA},
 	}); err != nil {
 		t.Fatalf("feature gates: %v", err)

@@ -14,7 +14,7 @@
 //     pod's volumes name.
 //   - persistentvolumeclaims: report in the status what a resize did.
 //   - leases, csinodes, resourceslices: those of its name.
-//   - certificates: request its own, and those of pods bound to it.
+//   - certificates: request its own, and those of pods bound to it from the signers that the pod names.
 //
 // A user in the group system:nodes is a node, and the name behind system:node: is the node's name.
 // A user in the group with another name may write nothing.
@@ -50,6 +50,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/plugin"
@@ -72,6 +73,8 @@ const (
 	audienceRestriction featuregate.Feature = "ServiceAccountNodeAudienceRestriction"
 	// podCertificates allows nodes to request certificates for pods.
 	podCertificates featuregate.Feature = "PodCertificateRequest"
+	// volumeHealth allows nodes to write the status of their CSINode.
+	volumeHealth featuregate.Feature = "CSIVolumeHealth"
 	// expansionRecovery allows nodes to report what is allocated to a claim. It is locked in this
 	// release, but not in older ones that a server may emulate.
 	expansionRecovery featuregate.Feature = "RecoverVolumeExpansionFailure"
@@ -124,7 +127,8 @@ func build(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		return nil, errors.New(name + " needs feature gates")
 	}
 	p := &nodeRestriction{
-		cluster: newCluster(env),
+		cluster:    newCluster(env),
+		authorizer: env.Authorizer,
 	}
 	// Reading a feature gate that the host doesn't have would panic.
 	known := env.Features.DeepCopy().GetAllVersioned()
@@ -135,6 +139,7 @@ func build(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		{insecureRequests, &p.insecureRequests},
 		{audienceRestriction, &p.audienceRestriction},
 		{podCertificates, &p.podCertificates},
+		{volumeHealth, &p.volumeHealth},
 		{expansionRecovery, &p.expansionRecovery},
 	} {
 		if _, ok := known[want.gate]; !ok {
@@ -152,7 +157,9 @@ type nodeRestriction struct {
 	cluster   *cluster
 	audiences *audiences // nil without audienceRestriction
 
-	insecureRequests, audienceRestriction, podCertificates, expansionRecovery bool
+	insecureRequests, audienceRestriction, podCertificates, volumeHealth, expansionRecovery bool
+
+	authorizer authorizer.UnconditionalAuthorizer
 }
 
 var _ plugin.Mutator = &nodeRestriction{}
@@ -190,7 +197,7 @@ func (p *nodeRestriction) Admit(ctx context.Context, a admission.Attributes, _ a
 	case leaseResource:
 		return admitLease(r)
 	case csiNodeResource:
-		return admitCSINode(r)
+		return p.admitCSINode(r)
 	case sliceResource:
 		return admitSlice(r)
 	case signingRequestResource:

@@ -9,6 +9,7 @@ import (
 	resourcev1 "k8s.io/api/resource/v1"
 	resourcev1beta1 "k8s.io/api/resource/v1beta1"
 	resourcev1beta2 "k8s.io/api/resource/v1beta2"
+	storagev1 "k8s.io/api/storage/v1"
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -119,10 +120,30 @@ func admitLease(r request) error {
 	return nil
 }
 
-// admitCSINode lets a node say which CSI drivers run on it.
-func admitCSINode(r request) error {
+// admitCSINode lets a node say which CSI drivers run on it and, in the status, how its volumes are.
+func (p *nodeRestriction) admitCSINode(r request) error {
 	if r.GetName() != r.node {
 		return r.forbid("can only access CSINode with the same name as the requesting node")
+	}
+	if r.GetSubresource() != "status" {
+		return nil
+	}
+	if !p.volumeHealth {
+		return r.forbid("CSIVolumeHealth feature gate is disabled")
+	}
+	if r.GetOperation() != admission.Update {
+		return r.forbid("unexpected operation %q", r.GetOperation())
+	}
+	before, ok := r.GetOldObject().(*storagev1.CSINode)
+	if !ok {
+		return r.forbid("unexpected type %T", r.GetOldObject())
+	}
+	after, ok := r.GetObject().(*storagev1.CSINode)
+	if !ok {
+		return r.forbid("unexpected type %T", r.GetObject())
+	}
+	if !apiequality.Semantic.DeepEqual(before.Spec, after.Spec) {
+		return r.forbid("node %q is not allowed to modify CSINode spec via status", r.node)
 	}
 	return nil
 }

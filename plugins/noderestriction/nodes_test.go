@@ -2,6 +2,7 @@ package noderestriction
 
 import (
 	"maps"
+	"strings"
 	"testing"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -174,6 +175,52 @@ func TestCSINodes(t *testing.T) {
 	}
 }
 
+// Upstream: TestAdmitCSINodeStatus.
+func TestCSINodeStatus(t *testing.T) {
+	const refusal = `csinodes.storage.k8s.io "mine" is forbidden: `
+	named := func(name string, drivers ...string) *storagev1.CSINode {
+		n := &storagev1.CSINode{ObjectMeta: metav1.ObjectMeta{Name: name}}
+		for _, driver := range drivers {
+			n.Spec.Drivers = append(n.Spec.Drivers, storagev1.CSINodeDriver{Name: driver, NodeID: "mine"})
+		}
+		return n
+	}
+	healthy := named("mine", "a")
+	healthy.Annotations = map[string]string{"a": "b"}
+	update := plugintest.Update(healthy, named("mine", "a")).On("csinodes", "status")
+	wrong, wrongOld := update, update
+	wrong.Object, wrongOld.OldObject = &corev1.Pod{}, &corev1.Pod{}
+	for name, test := range map[string]struct {
+		request plugintest.Request
+		off     bool
+		refused string
+	}{
+		"own":                             {update, false, ""},
+		"gate off":                        {update, true, "CSIVolumeHealth feature gate is disabled"},
+		"the gate is for the status only": {plugintest.Update(named("mine", "a"), named("mine")), true, ""},
+		"another node's": {plugintest.Update(named("other"), named("other")).On("csinodes", "status"), false,
+			"can only access CSINode with the same name as the requesting node"},
+		"a driver more": {plugintest.Update(named("mine", "a"), named("mine")).On("csinodes", "status"), false,
+			`node "mine" is not allowed to modify CSINode spec via status`},
+		"create":             {plugintest.Create(named("mine")).On("csinodes", "status"), false, `unexpected operation "CREATE"`},
+		"another object":     {wrong, false, "unexpected type *v1.Pod"},
+		"another old object": {wrongOld, false, "unexpected type *v1.Pod"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			var s setup
+			if !test.off {
+				s.on = []featuregate.Feature{volumeHealth}
+			}
+			result := s.build(t).Admit(t, byMine(test.request))
+			if test.refused == "" {
+				result.Admitted(t)
+				return
+			}
+			result.Refused(t, 403, strings.Replace(refusal, "mine", test.request.Name, 1)+test.refused)
+		})
+	}
+}
+
 // ofName tests what is a node's by its name, in every operation.
 func ofName(t *testing.T, object runtime.Object, resource, name, refused string) {
 	t.Helper()
@@ -230,7 +277,7 @@ func TestResourceSlices(t *testing.T) {
 // What a request for a resource carries is of the resource's kind. If it ever isn't it is refused,
 // not believed.
 func TestUnexpectedObjects(t *testing.T) {
-	subject := setup{on: []featuregate.Feature{podCertificates}}.build(t)
+	subject := setup{}.build(t)
 	for _, test := range []struct {
 		group, resource, subresource string
 		operations                   []admission.Operation

@@ -5,6 +5,7 @@ import (
 	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/ptr"
@@ -122,6 +123,9 @@ func admitPodStatus(r request) error {
 		return r.forbid("node %q cannot update resource claim statues", r.node)
 	case !sameExtendedClaim(before.Status.ExtendedResourceClaimStatus, after.Status.ExtendedResourceClaimStatus):
 		return r.forbid("node %q cannot update extended resource claim status", r.node)
+	case !apiequality.Semantic.DeepEqual(before.Status.NodeAllocatableResourceClaimStatuses,
+		after.Status.NodeAllocatableResourceClaimStatuses):
+		return r.forbid("node %q cannot update node allocatable resource claim statuses", r.node)
 	}
 	return nil
 }

@@ -8,6 +8,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	policyv1 "k8s.io/api/policy/v1"
+	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
@@ -145,11 +146,28 @@ func TestPodStatus(t *testing.T) {
 	extended := func(status *corev1.PodExtendedResourceClaimStatus) func(*corev1.Pod) {
 		return func(p *corev1.Pod) { p.Status.ExtendedResourceClaimStatus = status }
 	}
+	// allocatable says what of the node's resources the pod has by a claim, none if it has none.
+	allocatable := func(claim, container, mapped, perPod string) func(*corev1.Pod) {
+		quantity := func(text string) *resource.Quantity {
+			if text == "" {
+				return nil
+			}
+			return new(resource.MustParse(text))
+		}
+		return func(p *corev1.Pod) {
+			p.Status.NodeAllocatableResourceClaimStatuses = []corev1.NodeAllocatableResourceClaimStatus{{
+				ResourceClaimName: claim, Containers: []string{container},
+				Mapping:  []corev1.NodeAllocatableMappedResources{{Name: "cpu", Quantity: quantity(mapped)}},
+				Overhead: []corev1.NodeAllocatableOverheadResources{{Name: "memory", PerPod: quantity(perPod)}},
+			}}
+		}
+	}
 	const (
-		foreign    = `node "mine" can only update pod status for pods with spec.nodeName set to itself`
-		noLabels   = `node "mine" cannot update labels through pod status`
-		noClaims   = `node "mine" cannot update resource claim statues`
-		noExtended = `node "mine" cannot update extended resource claim status`
+		foreign       = `node "mine" can only update pod status for pods with spec.nodeName set to itself`
+		noLabels      = `node "mine" cannot update labels through pod status`
+		noClaims      = `node "mine" cannot update resource claim statues`
+		noExtended    = `node "mine" cannot update extended resource claim status`
+		noAllocatable = `node "mine" cannot update node allocatable resource claim statuses`
 	)
 	one := corev1.PodResourceClaimStatus{Name: "a", ResourceClaimName: new("claim")}
 	status := func(request string) *corev1.PodExtendedResourceClaimStatus {
@@ -185,6 +203,18 @@ func TestPodStatus(t *testing.T) {
 		"new extended":     {podOn("mine"), podOn("mine", extended(status("r"))), noExtended},
 		"removed extended": {podOn("mine", extended(status("r"))), podOn("mine"), noExtended},
 		"another extended": {podOn("mine", extended(status("r"))), podOn("mine", extended(status("s"))), noExtended},
+		"same allocatable": {podOn("mine", allocatable("a", "c", "1", "")), podOn("mine", allocatable("a", "c", "1000m", "")),
+			""},
+		"new allocatable":     {podOn("mine"), podOn("mine", allocatable("a", "c", "1", "")), noAllocatable},
+		"removed allocatable": {podOn("mine", allocatable("a", "c", "1", "")), podOn("mine"), noAllocatable},
+		"another allocatable's claim": {podOn("mine", allocatable("a", "c", "1", "")),
+			podOn("mine", allocatable("b", "c", "1", "")), noAllocatable},
+		"another allocatable's container": {podOn("mine", allocatable("a", "c", "1", "")),
+			podOn("mine", allocatable("a", "d", "1", "")), noAllocatable},
+		"more allocatable": {podOn("mine", allocatable("a", "c", "1", "")), podOn("mine", allocatable("a", "c", "2", "")),
+			noAllocatable},
+		"more allocatable overhead": {podOn("mine", allocatable("a", "c", "1", "")),
+			podOn("mine", allocatable("a", "c", "1", "1Gi")), noAllocatable},
 	} {
 		t.Run(name, func(t *testing.T) {
 			verdict(t, setup{}.build(t).Admit(t,

@@ -8,7 +8,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
 	"k8s.io/component-helpers/storage/ephemeral"
@@ -51,17 +50,16 @@ func (p *nodeRestriction) admitToken(ctx context.Context, r request) error {
 	if p.audiences == nil {
 		return nil
 	}
-	return p.audiences.admit(ctx, r, asked.Spec.Audiences, pod)
+	return p.admitAudience(ctx, r, asked.Spec.Audiences, pod)
 }
 
 // audiences limits the tokens that nodes request to the audiences that pods name.
 type audiences struct {
-	synced     ready.Gate
-	claims     corev1listers.PersistentVolumeClaimLister
-	volumes    corev1listers.PersistentVolumeLister
-	drivers    storagev1listers.CSIDriverLister
-	authorizer authorizer.UnconditionalAuthorizer
-	inTree     csitrans.CSITranslator
+	synced  ready.Gate
+	claims  corev1listers.PersistentVolumeClaimLister
+	volumes corev1listers.PersistentVolumeLister
+	drivers storagev1listers.CSIDriverLister
+	inTree  csitrans.CSITranslator
 }
 
 func newAudiences(env *plugin.Env) *audiences {
@@ -69,17 +67,16 @@ func newAudiences(env *plugin.Env) *audiences {
 	return &audiences{
 		synced: ready.After(core.PersistentVolumeClaims().Informer(), core.PersistentVolumes().Informer(),
 			drivers.Informer()),
-		claims:     core.PersistentVolumeClaims().Lister(),
-		volumes:    core.PersistentVolumes().Lister(),
-		drivers:    drivers.Lister(),
-		authorizer: env.Authorizer,
+		claims:  core.PersistentVolumeClaims().Lister(),
+		volumes: core.PersistentVolumes().Lister(),
+		drivers: drivers.Lister(),
 	}
 }
 
-// admit refuses a token for an audience that no volume of the pod needs. It admits the token
+// admitAudience refuses a token for an audience that no volume of the pod needs. It admits the token
 // nevertheless if the node has the verb request-serviceaccounts-token-audience on the audience, as
 // if that were a resource. A token without an audience is for the API server.
-func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
+func (p *nodeRestriction) admitAudience(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
 	audience := ""
 	switch len(asked) {
 	case 0:
@@ -88,29 +85,25 @@ func (u *audiences) admit(ctx context.Context, r request, asked []string, pod *c
 	default:
 		return r.forbid("node may only request 0 or 1 audiences")
 	}
-	if err := u.synced.Wait(ctx, r.Attributes); err != nil {
+	if err := p.audiences.synced.Wait(ctx, r.Attributes); err != nil {
 		return err
 	}
-	named, err := u.inPod(ctx, pod, audience)
+	named, err := p.audiences.inPod(ctx, pod, audience)
 	if err != nil {
 		return r.forbid("error validating audience %q: %w", audience, err)
 	}
 	if named {
 		return nil
 	}
-	decision, _, err := u.authorizer.Authorize(ctx, authorizer.AttributesRecord{
-		User: r.GetUserInfo(), Verb: "request-serviceaccounts-token-audience", ResourceRequest: true,
-		Namespace: r.GetNamespace(), Name: r.GetName(), APIVersion: "v1", Resource: audience,
-	})
+	allowed, err := p.allowed(ctx, r, "request-serviceaccounts-token-audience", audience, r.GetName())
 	switch {
-	case decision == authorizer.DecisionAllow: // even if there is an error, too
+	case allowed:
 		return nil
 	case err != nil:
-		return r.forbid("audience %q not found in pod spec volume, error authorizing %s to request tokens for this "+
-			"audience: %w", audience, r.GetUserInfo().GetName(), err)
+		return r.forbid("error authorizing %s to request tokens for audience %q: %w", r.GetUserInfo().GetName(), audience,
+			err)
 	}
-	return r.forbid("audience %q not found in pod spec volume, %s is not authorized to request tokens for this "+
-		"audience", audience, r.GetUserInfo().GetName())
+	return r.forbid("%s is not authorized to request tokens for audience %q", r.GetUserInfo().GetName(), audience)
 }
 
 // inPod reports whether a volume of the pod needs tokens for an audience: a projected token, or a

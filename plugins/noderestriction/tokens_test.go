@@ -127,8 +127,7 @@ func TestAudiences(t *testing.T) {
 		return append(objects, more...)
 	}
 
-	const notFound = `audience "a" not found in pod spec volume, system:node:mine is not authorized to request ` +
-		`tokens for this audience`
+	const notFound = `system:node:mine is not authorized to request tokens for audience "a"`
 	const unknown = `error validating audience "a": `
 	allow := authorizer.DecisionAllow
 	for name, test := range map[string]struct {
@@ -146,8 +145,7 @@ func TestAudiences(t *testing.T) {
 		"projected, another": {asked: []string{"a"},
 			volumes: []corev1.Volume{projectedToken("b"), projectedToken("")}, refused: notFound},
 		"the server's, not wanted": {volumes: []corev1.Volume{projectedToken("b")},
-			refused: `audience "" not found in pod spec volume, system:node:mine is not authorized to request ` +
-				`tokens for this audience`},
+			refused: `system:node:mine is not authorized to request tokens for audience ""`},
 		"no volumes": {asked: []string{"a"}, refused: notFound},
 		"two": {asked: []string{"a", "b"},
 			volumes: []corev1.Volume{projectedToken("a"), projectedToken("b")}, may: allow,
@@ -157,8 +155,7 @@ func TestAudiences(t *testing.T) {
 		"role":                 {asked: []string{"a"}, may: allow},
 		"role, and an error":   {asked: []string{"a"}, may: allow, mayErr: errors.New("role r not found")},
 		"no role, and an error": {asked: []string{"a"}, mayErr: errors.New("role r not found"),
-			refused: `audience "a" not found in pod spec volume, error authorizing system:node:mine to request ` +
-				`tokens for this audience: role r not found`},
+			refused: `error authorizing system:node:mine to request tokens for audience "a": role r not found`},
 		"CSI": {asked: []string{"a"}, volumes: []corev1.Volume{inline},
 			objects: []runtime.Object{driver("d", "b", "a")}},
 		"CSI, another": {asked: []string{"a"}, volumes: []corev1.Volume{inline},
