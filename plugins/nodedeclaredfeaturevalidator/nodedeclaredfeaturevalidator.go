@@ -1,13 +1,18 @@
 // Package nodedeclaredfeaturevalidator implements the admission plugin
-// NodeDeclaredFeatureValidator, which refuses updates of a pod that need a feature which the
-// kubelet of its node doesn't support yet.
+// NodeDeclaredFeatureValidator, which refuses what needs a feature that the kubelet of the node
+// doesn't support yet: some updates of pods, and some devices of ResourceSlices.
 //
 // Kubelets may be up to three minor versions older than the API server, or have features switched
 // off. They declare their features in the node's status.declaredFeatures, and the scheduler keeps
 // new pods away from nodes that lack one. This plugin checks updates and resizes of pods that have
 // a node already. Like the kubelet and the scheduler, it uses
-// k8s.io/component-helpers/nodedeclaredfeatures to find out which update needs which feature. It
-// does nothing if the feature gate NodeDeclaredFeatures is off.
+// k8s.io/component-helpers/nodedeclaredfeatures to find out which update needs which feature.
+//
+// A device with node-allocatable resources, such as its own cpu, needs a feature of every node that it
+// is for. The plugin checks that if the feature gate DRANodeAllocatableResources is on, which it isn't
+// by default.
+//
+// The plugin does nothing if the feature gate NodeDeclaredFeatures is off.
 package nodedeclaredfeaturevalidator
 
 import (
@@ -15,14 +20,18 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	resourcev1 "k8s.io/api/resource/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	versionutil "k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	corev1listers "k8s.io/client-go/listers/core/v1"
+	"k8s.io/component-base/featuregate"
 	"k8s.io/component-base/version"
 	features "k8s.io/component-helpers/nodedeclaredfeatures"
 	"k8s.io/component-helpers/nodedeclaredfeatures/types"
@@ -35,14 +44,19 @@ import (
 
 const name = "NodeDeclaredFeatureValidator"
 
+// nodeAllocatable is Kubernetes' feature gate for devices that have resources of their nodes.
+const nodeAllocatable featuregate.Feature = "DRANodeAllocatableResources"
+
+var resourceSlices = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceslices"}
+
 // Descriptor describes NodeDeclaredFeatureValidator. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to change pods to what their node doesn't know yet",
-	Remedy:     "Leave out what the pod's node doesn't have, or take a node that has it.",
+	Remedy:     "Leave out what the node doesn't have, or take a node that has it.",
 	Phases:     plugin.Validating,
-	Operations: []admission.Operation{admission.Update},
-	Resources:  plugin.On(corev1.Resource("pods"), "", "resize"),
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  slices.Concat(plugin.On(corev1.Resource("pods"), "", "resize"), plugin.On(resourceSlices)),
 	Gate:       "NodeDeclaredFeatures",
 	Default:    true,
 	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "", "nodes"), plugin.AskGates},
@@ -59,7 +73,7 @@ var Descriptor = plugin.Descriptor{
 		}
 		nodes := env.Informers.Core().V1().Nodes()
 		return &nodeDeclaredFeatureValidator{ready.After(nodes.Informer()), nodes.Lister(),
-			features.DefaultFramework, current}, nil
+			features.DefaultFramework, current, env.Enabled(nodeAllocatable)}, nil
 	},
 }
 
@@ -70,12 +84,26 @@ type nodeDeclaredFeatureValidator struct {
 	// current is the version of Kubernetes. All nodes of a version have some features without
 	// declaring them.
 	current *versionutil.Version
+	// slices says whether ResourceSlices are checked.
+	slices bool
 }
 
 var _ plugin.Validator = &nodeDeclaredFeatureValidator{}
 
-// Validate refuses an update that needs a feature which the pod's node doesn't declare.
+// Validate refuses what needs a feature which a node doesn't declare.
 func (p *nodeDeclaredFeatureValidator) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	switch {
+	case a.GetResource().GroupResource() == resourceSlices:
+		if p.slices {
+			return p.validateSlice(ctx, a)
+		}
+	case a.GetOperation() == admission.Update:
+		return p.validatePod(ctx, a)
+	}
+	return nil
+}
+
+func (p *nodeDeclaredFeatureValidator) validatePod(ctx context.Context, a admission.Attributes) error {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.NodeName == "" {
 		return err

@@ -121,7 +121,6 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 	subject := plugintest.New(t, Descriptor, "")
 	given, old := pod("gone", 2, "2"), pod("gone", 1, "1")
 	for name, request := range map[string]plugintest.Request{
-		"create":     plugintest.Create(given),
 		"status":     plugintest.Update(given, old).On("pods", "status"),
 		"ephemerals": plugintest.Update(given, old).On("pods", "ephemeralcontainers"),
 		"delete":     plugintest.Delete(given),
@@ -131,6 +130,7 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 			t.Errorf("%s is looked at", name)
 		}
 	}
+	subject.Validate(t, plugintest.Create(given)).Admitted(t)
 	const noPod = "NodeDeclaredFeatureValidator: the object of a request for pods is a *v1.Secret"
 	wrong := plugintest.Update(given, old)
 	wrong.Object = &corev1.Secret{}
