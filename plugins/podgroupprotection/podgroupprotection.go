@@ -9,22 +9,24 @@ package podgroupprotection
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"slices"
 
 	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
+	schedulingv1 "k8s.io/api/scheduling/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apiserver/pkg/admission"
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
-	"gatehouse.dev/plugins/internal/objects"
 )
 
 const (
 	name = "PodGroupProtection"
 	// finalizer is the name that the controller uses, too: k8s.io/kubernetes/pkg/apis/scheduling.
-	finalizer = schedulingv1alpha3.GroupName + "/podgroup-protection"
+	finalizer = schedulingv1.GroupName + "/podgroup-protection"
 )
 
 // Descriptor describes PodGroupProtection. It needs nothing of its host.
@@ -33,7 +35,7 @@ var Descriptor = plugin.Descriptor{
 	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  plugin.On(schedulingv1alpha3.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1.Resource("podgroups")),
 	Gate:       "GenericWorkload",
 	Default:    true,
 	Access:     []rbacv1.PolicyRule{plugin.AskGates},
@@ -51,12 +53,13 @@ var _ plugin.Mutator = &podGroupProtection{}
 
 // Admit gives a new PodGroup its finalizer.
 func (*podGroupProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	group, err := objects.As[*schedulingv1alpha3.PodGroup](name, a, a.GetObject())
+	group, err := meta.Accessor(a.GetObject()) // of whatever version
 	if err != nil {
-		return err
+		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for podgroups is a %T", name,
+			a.GetObject()))
 	}
-	if !slices.Contains(group.Finalizers, finalizer) {
-		group.Finalizers = append(group.Finalizers, finalizer)
+	if finalizers := group.GetFinalizers(); !slices.Contains(finalizers, finalizer) {
+		group.SetFinalizers(append(finalizers, finalizer))
 	}
 	return nil
 }

@@ -4,9 +4,10 @@ import (
 	"slices"
 	"testing"
 
-	corev1 "k8s.io/api/core/v1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/plugin/plugintest"
 )
@@ -30,9 +31,12 @@ func TestFinalizer(t *testing.T) {
 		"there already": {group(ours, "example.com/f"), []string{ours, "example.com/f"}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := subject.Admit(t, plugintest.Create(test.given)).Admitted(t).Object.(*schedulingv1beta1.PodGroup)
-			if !slices.Equal(got.Finalizers, test.want) {
-				t.Errorf("got %q", got.Finalizers)
+			for _, given := range []runtime.Object{test.given,
+				&schedulingv1alpha3.PodGroup{ObjectMeta: *test.given.ObjectMeta.DeepCopy()}} {
+				got := subject.Admit(t, plugintest.Create(given)).Admitted(t).Object.(metav1.Object).GetFinalizers()
+				if !slices.Equal(got, test.want) {
+					t.Errorf("a %T has %q", given, got)
+				}
 			}
 		})
 	}
@@ -51,6 +55,6 @@ func TestOtherRequestsAreLeftAlone(t *testing.T) {
 		}
 	}
 	wrong := plugintest.Create(group())
-	wrong.Object = &corev1.Pod{}
-	subject.Admit(t, wrong).Refused(t, 400, "PodGroupProtection: the object of a request for podgroups is a *v1.Pod")
+	wrong.Object = &metav1.Status{}
+	subject.Admit(t, wrong).Refused(t, 400, "PodGroupProtection: the object of a request for podgroups is a *v1.Status")
 }

@@ -4,9 +4,12 @@
 // The class also says whether the pod may preempt others. A pod that names no class gets the class
 // marked globalDefault or, if there is none, priority 0. A pod that sets another priority or
 // preemption policy than its class is refused, so that a quota on a class is a quota on its
-// priority. With the feature gate WorkloadAwarePreemption the same goes for the priority of a new
-// PodGroup. Neither field can change later; an update that leaves them out gets those of the stored
+// priority. Neither field can change later; an update that leaves them out gets those of the stored
 // pod.
+//
+// With the feature gate GenericWorkload the same goes for the priority of a new PodGroup, with the gate
+// CompositePodGroup for that of a new CompositePodGroup, and with the gate PodGroupPreemptionPolicy for
+// the preemption policy of either.
 //
 // A second PriorityClass with globalDefault is refused. If two are created at the same moment, by
 // two servers for example, both can pass; then the one with the lower value is the default and, of
@@ -26,7 +29,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	schedulingv1 "k8s.io/api/scheduling/v1"
-	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	apivalidation "k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -47,13 +49,21 @@ import (
 const name = "Priority"
 
 var (
-	pods            = corev1.Resource("pods")
-	podGroups       = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "podgroups"}
-	priorityClasses = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
+	pods               = corev1.Resource("pods")
+	podGroups          = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "podgroups"}
+	compositePodGroups = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "compositepodgroups"}
+	priorityClasses    = schema.GroupResource{Group: schedulingv1.GroupName, Resource: "priorityclasses"}
 )
 
-// groupPriorities is Kubernetes' feature gate for the priority of PodGroups.
-const groupPriorities featuregate.Feature = "WorkloadAwarePreemption"
+// Kubernetes' feature gates.
+const (
+	// groupPriorities gives PodGroups priorities.
+	groupPriorities featuregate.Feature = "GenericWorkload"
+	// compositePriorities gives CompositePodGroups priorities.
+	compositePriorities featuregate.Feature = "CompositePodGroup"
+	// groupPolicies gives both preemption policies.
+	groupPolicies featuregate.Feature = "PodGroupPreemptionPolicy"
+)
 
 // Descriptor describes Priority. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
@@ -63,8 +73,9 @@ var Descriptor = plugin.Descriptor{
 		"be the default.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  slices.Concat(plugin.On(pods), plugin.On(podGroups), plugin.On(priorityClasses)),
-	Default:    true,
+	Resources: slices.Concat(plugin.On(pods), plugin.On(podGroups), plugin.On(compositePodGroups),
+		plugin.On(priorityClasses)),
+	Default: true,
 	Access: []rbacv1.PolicyRule{
 		plugin.To("get list watch", "scheduling.k8s.io", "priorityclasses"),
 		plugin.AskGates,
@@ -84,7 +95,9 @@ var Descriptor = plugin.Descriptor{
 			synced: ready.After(informer.Informer()),
 			cache:  informer.Lister(),
 			client: env.Client,
-			groups: env.Enabled(groupPriorities),
+			groups: map[schema.GroupResource]bool{podGroups: env.Enabled(groupPriorities),
+				compositePodGroups: env.Enabled(compositePriorities)},
+			policies: env.Enabled(groupPolicies),
 		}, nil
 	},
 }
@@ -93,7 +106,10 @@ type priority struct {
 	synced ready.Gate
 	cache  schedulingv1listers.PriorityClassLister
 	client kubernetes.Interface
-	groups bool // whether PodGroups have priorities
+	// groups are the kinds of groups of pods that have priorities, and policies says whether they also have
+	// preemption policies.
+	groups   map[schema.GroupResource]bool
+	policies bool
 }
 
 var (
@@ -103,13 +119,12 @@ var (
 
 // Admit sets the fields that follow from the class of a pod or a group of pods.
 func (p *priority) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	switch a.GetResource().GroupResource() {
-	case pods:
+	resource := a.GetResource().GroupResource()
+	switch {
+	case resource == pods:
 		return p.admitPod(ctx, a)
-	case podGroups:
-		if p.groups && a.GetOperation() == admission.Create {
-			return p.admitGroup(ctx, a)
-		}
+	case p.groups[resource] && a.GetOperation() == admission.Create:
+		return p.admitGroup(ctx, a)
 	}
 	return nil
 }
@@ -149,26 +164,6 @@ func (p *priority) admitPod(ctx context.Context, a admission.Attributes) error {
 	if class.PreemptionPolicy != nil {
 		pod.Spec.PreemptionPolicy = new(*class.PreemptionPolicy)
 	}
-	return nil
-}
-
-func (p *priority) admitGroup(ctx context.Context, a admission.Attributes) error {
-	group, ok := a.GetObject().(*schedulingv1alpha3.PodGroup)
-	if !ok {
-		return apierrors.NewBadRequest(fmt.Sprintf("%s: the object of a request for podgroups is a %T", name,
-			a.GetObject()))
-	}
-	class, err := p.classOf(ctx, a, group.Spec.PriorityClassName)
-	if err != nil {
-		return err
-	}
-	if given := group.Spec.Priority; given != nil && *given != class.Value {
-		return admission.NewForbidden(a,
-			fmt.Errorf("priority set in the pod group (%d) must match the priority computed (%d) "+
-				"based on the priority class set in the spec", *given, class.Value))
-	}
-	group.Spec.PriorityClassName = class.Name
-	group.Spec.Priority = new(class.Value)
 	return nil
 }
 
