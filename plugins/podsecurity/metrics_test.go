@@ -76,7 +76,7 @@ func TestMetrics(t *testing.T) {
 			evaluation("deny", "enforce", "baseline", "latest", newPod),
 			evaluation("deny", "audit", "baseline", "latest", newPod)}},
 		"each mode": {labeled("enforce", "baseline", "enforce-version", "v1.22", "audit", "restricted", "audit-version",
-			"v1.36", "warn", "restricted", "warn-version", "v1.37"), plugintest.Create(rootPod()), []string{
+			"v1.36", "warn", "restricted", "warn-version", "v1.99"), plugintest.Create(rootPod()), []string{
 			evaluation("allow", "enforce", "baseline", "v1.22", newPod),
 			evaluation("deny", "audit", "restricted", "v1.36", newPod),
 			evaluation("deny", "warn", "restricted", "future", newPod)}},
