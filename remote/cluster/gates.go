@@ -24,8 +24,10 @@ import (
 var knownGates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"AllowInsecureKubeletCertificateSigningRequests": {defaultSince(0, true), defaultSince(31, false)},
 	"ClusterTrustBundle":                             {defaultSince(27, false), defaultSince(37, true)},
+	"CSIVolumeHealth":                                {defaultSince(21, false)},
 	"CompositePodGroup":                              {defaultSince(37, false)},
 	"DRAExtendedResource":                            {defaultSince(34, false), defaultSince(36, true)},
+	"DRANodeAllocatableResources":                    {defaultSince(36, false)},
 	"DynamicResourceAllocation":                      {defaultSince(26, false), defaultSince(34, true)},
 	"GenericWorkload":                                {defaultSince(35, false)},
 	"InPlacePodVerticalScaling":                      {defaultSince(27, false), defaultSince(33, true)},
