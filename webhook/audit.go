@@ -19,7 +19,7 @@ import (
 // mutating webhook's position among all that are configured, a validating one's among those that were
 // called.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go 5149b9a7
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
 const (
 	mutationAnnotation             = "mutation.webhook.admission.k8s.io/round_%d_index_%d"

@@ -75,7 +75,7 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 
 // span starts the span of a call in the request's trace.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go ee90846f
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/mutating/dispatcher.go 5149b9a7
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/validating/dispatcher.go 40a61add
 func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid types.UID) (context.Context,
 	*tracing.Span) {

@@ -37,6 +37,8 @@ type engine struct {
 	// manifests holds the configurations of staticManifestsDir, which the API doesn't have. It is
 	// nil without that.
 	manifests *manifest.Set
+	// excludesReviews reports whether no webhook is asked about reviews of identities and rights.
+	excludesReviews bool
 
 	namespaces matching.Namespaces
 	authorizer authorizer.UnconditionalAuthorizer
@@ -79,8 +81,9 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 			return nil, err
 		}
 	}
-	source := matching.NewSource(newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks}, list,
-		manifests).snapshot)
+	webhooks := newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks}, list, manifests)
+	webhooks.excludesReviews = env.Enabled(excludeReviews)
+	source := matching.NewSource(webhooks.snapshot)
 	if err := source.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {
 		return nil, err
 	}
@@ -101,6 +104,8 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 		dropped:    env.Dropped,
 		calling:    env.Webhooks,
 		manifests:  manifests,
+
+		excludesReviews: webhooks.excludesReviews,
 	}, nil
 }
 
@@ -135,12 +140,17 @@ func (e *engine) Await(ctx context.Context, written plugin.Written) error {
 
 // candidates returns the webhooks with a rule for the request. It fails if the request creates a
 // configuration with a name that is reserved for manifests.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go#Dispatch 63e75e23
 func (e *engine) candidates(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) ([]candidate,
 	error) {
 	if err := e.manifests.CheckReserved(a); err != nil {
 		return nil, err
 	}
 	target := matching.TargetOf(a)
+	if e.excludesReviews && target.IsReview() {
+		return nil, nil
+	}
 	// Requests for configurations don't wait until all have been read: only manifests see such a
 	// request, and these are there from the start.
 	if !target.IsConfiguration() {

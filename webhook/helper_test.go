@@ -50,7 +50,12 @@ type plugins struct {
 // configuration of both.
 func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plugins {
 	t.Helper()
-	cluster := plugintest.NewCluster(t, append(objects, ns)...)
+	return buildPlugins(t, config, plugintest.NewCluster(t, append(objects, ns)...))
+}
+
+// buildPlugins builds both in a cluster.
+func buildPlugins(t testing.TB, config io.Reader, cluster *plugintest.Cluster) *plugins {
+	t.Helper()
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	p := &plugins{Cluster: cluster}
 	cluster.Build(t, plugin.Descriptor{Name: "M", Phases: plugin.Mutating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},

@@ -50,7 +50,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 // conditionsHold reports whether the webhook's match conditions hold. If they can't be evaluated and
 // failurePolicy is Ignore, they don't.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go#Match f0d934ad
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/matchconditions/matcher.go#Match 9e8dd240
 func (r *request) conditionsHold(ctx context.Context, c *candidate, v *version) (bool, error) {
 	variables, err := v.getVariables()
 	if err != nil {

@@ -27,6 +27,8 @@ type source[T configuration] struct {
 	list func(labels.Selector) ([]T, error)
 	// manifests holds the configurations of staticManifestsDir; nil without that.
 	manifests *manifest.Set
+	// excludesReviews reports whether no webhook is asked about reviews.
+	excludesReviews bool
 
 	configurations *matching.Collection[T, []*hook]
 	// last is the snapshot that was made last, nil before the first.
@@ -75,6 +77,9 @@ func (s *source[T]) compile(object T, static bool, previous []*hook) []*hook {
 		known[h.uid] = h
 	}
 	webhooks := manifest.Webhooks(object)
+	if s.excludesReviews {
+		logReviews(manifest.KindOf(object), object.GetName(), webhooks)
+	}
 	hooks := make([]*hook, len(webhooks))
 	occurrences := make(map[string]int, len(webhooks))
 	for i, spec := range webhooks {

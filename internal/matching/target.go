@@ -69,7 +69,8 @@ func (t Target) IsPolicy() bool {
 }
 
 // IsReview reports whether the request asks for an identity or for rights. No policy is evaluated
-// on these, not even one from a file: it could break the cluster.
+// on these, not even one from a file: it could break the cluster. For that reason no webhook is
+// asked about them either, unless the feature gate for that is off.
 //
 // Source: k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion#excluded 475268c3
 func (t Target) IsReview() bool {

@@ -64,6 +64,7 @@ func TestBadPatchesOfCustomResources(t *testing.T) {
 	install(t, mutatingPhase, ns,
 		faulty{backend: b.ClientConfig("/"), rule: new(rule("faults.example.com", "v1", "gadgets", "CREATE"))})
 	const unread = denial + "returned a patch that makes the object invalid: "
+	const badMetadata = `Gadget.faults.example.com ".*" is invalid: metadata: Invalid value: {.*}: `
 	for i, test := range []struct {
 		patch string
 		want  string // "": the object is stored
@@ -81,18 +82,19 @@ func TestBadPatchesOfCustomResources(t *testing.T) {
 			"returned a patch that can't be applied: Unable to complete the copy, .*"},
 		{`[{"op":"remove","path":"/metadata"}]`,
 			`Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
-		{`[{"op":"replace","path":"/metadata/name","value":5}]`,
-			`Gadget.faults.example.com "" is invalid: metadata.name: Required value: name or generateName is required`},
 		// What metadata can't be set in is none.
 		{`[{"op":"replace","path":"/metadata","value":"x"}]`,
 			"Internal error occurred: system metadata was not initialized"},
 		{`[{"op":"replace","path":"/metadata","value":null}]`,
 			"Internal error occurred: system metadata was not initialized"},
-		// Metadata of other types is dropped, as it is from a client that sends it.
-		{`[{"op":"add","path":"/metadata/labels","value":5}]`, ""},
-		{`[{"op":"add","path":"/metadata/labels","value":{"a":5}}]`, ""},
-		{`[{"op":"add","path":"/metadata/ownerReferences","value":[5]}]`, ""},
-		{`[{"op":"add","path":"/metadata/managedFields","value":{"a":"b"}}]`, ""},
+		// Metadata of other types is refused by the API. Until Kubernetes 1.36 it was dropped.
+		{`[{"op":"replace","path":"/metadata/name","value":5}]`, badMetadata + "cannot convert int64 to string"},
+		{`[{"op":"add","path":"/metadata/labels","value":5}]`, badMetadata + "cannot restore map from int64"},
+		{`[{"op":"add","path":"/metadata/labels","value":{"a":5}}]`, badMetadata + "cannot convert int64 to string"},
+		{`[{"op":"add","path":"/metadata/ownerReferences","value":[5]}]`,
+			badMetadata + "cannot restore struct from: int64"},
+		{`[{"op":"add","path":"/metadata/managedFields","value":{"a":"b"}}]`,
+			badMetadata + "cannot restore slice from map"},
 		{`[{"op":"add","path":"/metadata/creationTimestamp","value":{}}]`, ""},
 		{`[{"op":"remove","path":"/apiVersion"}]`, ""},
 		{`[{"op":"add","path":"/spec","value":"anything"}]`, ""},

@@ -40,7 +40,7 @@ var header = http.Header{
 // traced returns a transport that makes requests spans of the trace that they are part of, and passes
 // its context on in their headers. It also does so for a client's trace if this server records none.
 //
-// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper fbd9cccb
+// Source: k8s.io/apiserver/pkg/util/webhook/authentication.go#NewDefaultAuthenticationInfoResolverWrapper db5b8545
 // Source: k8s.io/component-base/tracing/utils.go#WrapperFor 312a449c
 func traced(transport http.RoundTripper) http.RoundTripper {
 	return otelhttp.NewTransport(transport, otelhttp.WithPropagators(tracing.Propagators()),

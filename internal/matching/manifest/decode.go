@@ -111,7 +111,7 @@ func (d *decoding) add(path string, object Object) error {
 	// Objects in informers have no kind set, either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
 	setDefaults(object)
-	key := objectKey{kindOf(object), object.GetName()}
+	key := objectKey{KindOf(object), object.GetName()}
 	if errs := validate(object, d.compiler); len(errs) > 0 {
 		return fmt.Errorf("%s %q: %w", key.kind, key.name, errs.ToAggregate())
 	}

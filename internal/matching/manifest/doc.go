@@ -40,7 +40,8 @@
 // k8s.io/apiserver/pkg/admission/plugin/manifest, webhook/manifest and policy/manifest there.
 // Intended differences:
 //
-//   - There is no feature gate; the field turns it on.
+//   - The field alone turns it on, also if the feature gate ManifestBasedAdmissionControlConfig is
+//     off, as it is by default in an emulated Kubernetes 1.36.
 //   - All documents with an error are named, not only the first.
 //   - The error for a kind that doesn't belong in the directory names the kinds that do.
 //   - A caBundle without a certificate is an error. Upstream finds out when it calls the webhook.

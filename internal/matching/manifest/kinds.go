@@ -38,8 +38,8 @@ func (p *Plugin) hasKind(kind string) bool { return slices.Contains(p.kinds, kin
 // String returns the kinds of the plugin's manifests, for messages.
 func (p *Plugin) String() string { return strings.Join(p.kinds, " and ") }
 
-// kindOf returns the kind of an object.
-func kindOf(object Object) string {
+// KindOf returns the kind of an object.
+func KindOf(object Object) string {
 	switch object.(type) {
 	case *admissionregistrationv1.MutatingWebhookConfiguration:
 		return "MutatingWebhookConfiguration"

@@ -25,11 +25,11 @@ func checkStatic(object Object) error {
 	switch o := object.(type) {
 	case *admissionregistrationv1.ValidatingAdmissionPolicy:
 		if o.Spec.ParamKind != nil {
-			return fmt.Errorf(noParams, kindOf(o), o.Name)
+			return fmt.Errorf(noParams, KindOf(o), o.Name)
 		}
 	case *admissionregistrationv1.MutatingAdmissionPolicy:
 		if o.Spec.ParamKind != nil {
-			return fmt.Errorf(noParams, kindOf(o), o.Name)
+			return fmt.Errorf(noParams, KindOf(o), o.Name)
 		}
 	case *admissionregistrationv1.ValidatingAdmissionPolicyBinding:
 		return checkStaticBinding(o.Name, o.Spec.PolicyName, o.Spec.ParamRef)

@@ -14,8 +14,9 @@ import (
 // CheckReserved returns an error if the request would create an object of the set's kinds with a
 // name that is reserved for manifests. A nil Set reserves no names.
 //
-// With its feature gate ManifestBasedAdmissionControlConfig, Kubernetes refuses such names;
-// without, it warns. Existing objects with such names can be changed and deleted.
+// With its feature gate ManifestBasedAdmissionControlConfig, Kubernetes' API refuses such names for
+// all kinds of manifests; without, it warns, and this is what refuses. Existing objects with such
+// names can be changed and deleted.
 //
 // Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation#ValidateStaticSuffix bd3e3b4e
 func (s *Set) CheckReserved(a admission.Attributes) error {
