@@ -65,7 +65,7 @@ func (o *Options) addServiceFlags(fs *pflag.FlagSet) {
 		"What keeps the endpoints of the kubernetes Service: "+strings.Join(reconcilers.AllTypes.Names(), ", ")+".")
 	fs.IntVar(&o.MasterCount, "apiserver-count", o.MasterCount,
 		"The number of API servers, for --endpoint-reconciler-type=master-count.")
-	deprecated(fs, "apiserver-count", "apiserver-count is deprecated and will be removed in a future version.", false)
+	deprecated(fs, "apiserver-count", "apiserver-count is deprecated and will be removed in a future version.")
 }
 
 func (o *Options) addKubeletFlags(fs *pflag.FlagSet) {
@@ -79,10 +79,10 @@ func (o *Options) addKubeletFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&o.Kubelet.TLSClientConfig.CAFile, "kubelet-certificate-authority", "",
 		"Path to a cert file for the certificate authority.")
 	fs.UintVar(&o.Kubelet.Port, "kubelet-port", o.Kubelet.Port, "The kubelets' port.")
-	deprecated(fs, "kubelet-port", "kubelet-port is deprecated and will be removed.", false)
+	deprecated(fs, "kubelet-port", "kubelet-port is deprecated and will be removed.")
 	fs.UintVar(&o.Kubelet.ReadOnlyPort, "kubelet-read-only-port", o.Kubelet.ReadOnlyPort,
 		"The kubelets' read-only port.")
-	deprecated(fs, "kubelet-read-only-port", "kubelet-read-only-port is deprecated and will be removed.", false)
+	deprecated(fs, "kubelet-read-only-port", "kubelet-read-only-port is deprecated and will be removed.")
 }
 
 func (o *Options) addAggregationFlags(fs *pflag.FlagSet) {
@@ -124,9 +124,8 @@ func (o *Options) ownHelp(help string) string {
 	return ""
 }
 
-func deprecated(fs *pflag.FlagSet, name, message string, shown bool) {
+func deprecated(fs *pflag.FlagSet, name, message string) {
 	if err := fs.MarkDeprecated(name, message); err != nil {
 		panic(fmt.Sprintf("flag %s: %v", name, err)) // it is one of those above
 	}
-	fs.Lookup(name).Hidden = !shown
 }
