@@ -153,7 +153,7 @@ func malformed() []badInput {
 			`ConfigMap in version "v1" cannot be handled as a ConfigMap: unexpected EOF`),
 		{"deep YAML to apply", handlers + "patch.go applyPatcher", "PATCH", configMaps + "/kept?fieldManager=f",
 			applyPatchType, deep, 400, badRequest,
-			"error decoding YAML: " + yaml.Unmarshal([]byte(deep), &map[string]any{}).Error()},
+			"error decoding patch: " + yaml.Unmarshal([]byte(deep), &map[string]any{}).Error()},
 	}
 }
 
