@@ -200,6 +200,11 @@ func TestKubeletPods(t *testing.T) {
 	})
 }
 
+// A kubelet asks for tokens of accounts, bound to the pods on its node, for the audiences that their
+// volumes name or that a role names.
+//
+// Source: k8s.io/kubernetes/test/integration/auth/node_test.go#TestNodeRestrictionServiceAccount 4c35f6f3
+// Source: k8s.io/kubernetes/test/integration/auth/node_test.go#TestNodeRestrictionServiceAccountAudience 4f10b20d
 func TestKubeletTokens(t *testing.T) {
 	everywhere(t, func(t *testing.T, c *cluster) {
 		namespace := c.Namespace(t, nil)
@@ -244,8 +249,8 @@ func TestKubeletTokens(t *testing.T) {
 		err := ask(own, "elsewhere")
 		c.refused(t, "a token for another audience", err, "")
 		says(t, err,
-			`serviceaccounts "default" is forbidden: audience "elsewhere" not found in pod spec volume, `+
-				`system:node:`+mine.name+` is not authorized to request tokens for this audience`)
+			`serviceaccounts "default" is forbidden: system:node:`+mine.name+
+				` is not authorized to request tokens for audience "elsewhere"`)
 		c.grantAudience(t, mine, "elsewhere")
 		servertest.Retry(t, "the audience to be granted", func() error { return ask(own, "elsewhere") })
 	})
