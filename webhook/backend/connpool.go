@@ -8,7 +8,6 @@ import (
 	"errors"
 	"net"
 	"net/http"
-	"net/url"
 	"sync"
 	"time"
 
@@ -43,7 +42,7 @@ var connPools = struct {
 // verified by the same authorities and name, and that show the same client certificate, share one.
 type connPool struct {
 	users   map[*Pool]bool // guarded by connPools.mu
-	proxied bool           // if so, only http1 is used
+	proxied bool           // whether proxies of the environment are used, by http1
 	dialTCP func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // of connections that may agree on HTTP/2
 
@@ -57,12 +56,12 @@ type connPool struct {
 	nextCheck   time.Time
 }
 
-func newConnPool(config *transport.Config, proxy *url.URL) (*connPool, error) {
+func newConnPool(config *transport.Config, proxied bool) (*connPool, error) {
 	tlsConfig, err := transport.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	p := &connPool{users: map[*Pool]bool{}, proxied: proxy != nil, tls: tlsConfig, peers: map[string]*peer{}}
+	p := &connPool{users: map[*Pool]bool{}, proxied: proxied, tls: tlsConfig, peers: map[string]*peer{}}
 	p.dialTCP = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	if config.DialHolder != nil {
 		p.dialTCP = config.DialHolder.Dial
@@ -80,8 +79,8 @@ func newConnPool(config *transport.Config, proxy *url.URL) (*connPool, error) {
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 	}
-	if proxy != nil {
-		p.http1.Proxy = http.ProxyURL(proxy)
+	if proxied {
+		p.http1.Proxy = proxyFor
 	}
 	p.http1.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	p.tls.NextProtos = []string{"h2", "http/1.1"}
@@ -92,7 +91,7 @@ func newConnPool(config *transport.Config, proxy *url.URL) (*connPool, error) {
 // request, it is sent again, as net/http does, after 0, 1, 2, 4, 8 and 16 seconds.
 func (p *connPool) RoundTrip(req *http.Request) (*http.Response, error) {
 	for resend := 0; ; resend++ {
-		c, err := p.reserve(req.Context(), hostPort(req.URL))
+		c, err := p.reserve(req)
 		if err != nil {
 			return nil, err
 		}
@@ -109,6 +108,15 @@ func (p *connPool) RoundTrip(req *http.Request) (*http.Response, error) {
 		}
 		req = &again
 	}
+}
+
+// isProxied reports whether a proxy is to be asked for the request's host, or which one is can't be said.
+func (p *connPool) isProxied(req *http.Request) bool {
+	if !p.proxied {
+		return false
+	}
+	proxy, err := proxyFor(req)
+	return proxy != nil || err != nil
 }
 
 // unprocessed reports whether the backend did nothing with a request that ended with err.

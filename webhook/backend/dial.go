@@ -51,11 +51,12 @@ type dial struct {
 	err     error         // valid when done
 }
 
-// reserve returns a connection to address with a place for one request; or http1, which has places
+// reserve returns a connection to the request's host with a place for it; or http1, which has places
 // for all. It waits for a dial if there is no place yet.
-func (p *connPool) reserve(ctx context.Context, address string) (http.RoundTripper, error) {
+func (p *connPool) reserve(req *http.Request) (http.RoundTripper, error) {
+	ctx, address, proxied := req.Context(), hostPort(req.URL), p.isProxied(req)
 	for {
-		c, d := p.reserveNow(address)
+		c, d := p.reserveNow(address, proxied)
 		if c != nil {
 			return c, nil
 		}
@@ -77,7 +78,7 @@ func (p *connPool) reserve(ctx context.Context, address string) (http.RoundTripp
 }
 
 // reserveNow is reserve without waiting. If there is no place it returns the dial to wait for.
-func (p *connPool) reserveNow(address string) (http.RoundTripper, *dial) {
+func (p *connPool) reserveNow(address string, proxied bool) (http.RoundTripper, *dial) {
 	p.mu.Lock()
 	defer p.mu.Unlock()
 	if p.certificate != nil && time.Now().After(p.nextCheck) {
@@ -85,7 +86,7 @@ func (p *connPool) reserveNow(address string) (http.RoundTripper, *dial) {
 		_ = p.readCertificate()
 	}
 	peer := p.peer(address)
-	if p.proxied || time.Now().Before(peer.http1Until) {
+	if proxied || time.Now().Before(peer.http1Until) {
 		return p.http1, nil
 	}
 	for _, c := range peer.conns {

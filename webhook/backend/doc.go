@@ -27,6 +27,9 @@
 // calls go to one replica until its connection closes. Kubernetes keeps to HTTP/1.1 for that reason
 // (issue 75791).
 //
+// If the environment names a proxy, it is asked, in HTTP/1.1, for the name in a URL, and for the
+// address of a service's endpoint, unless NO_PROXY has that or the service's name.
+//
 // # Credentials
 //
 // Credentials are those of the user of the kubeconfig file whose name is the backend's host

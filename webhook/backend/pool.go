@@ -97,10 +97,7 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	if err != nil {
 		return nil, err
 	}
-	if proxy != nil {
-		c.resolve = nil // the proxy resolves the name
-	}
-	if c.conns, err = p.share(config, proxy); err != nil {
+	if c.conns, err = p.share(config, proxy != nil); err != nil {
 		return nil, err
 	}
 	wrapped, err := transport.HTTPWrappersForConfig(config, c.conns)
@@ -174,15 +171,15 @@ func servicePort(ref *admissionregistrationv1.ServiceReference) int32 {
 	return *ref.Port
 }
 
-// share returns the process's connections of the identity that config and proxy give.
-func (p *Pool) share(config *transport.Config, proxy *url.URL) (*connPool, error) {
-	id := sha256.Sum256(fmt.Appendf(nil, "%#v %p %v", config.TLS, config.DialHolder, proxy))
+// share returns the process's connections of the identity that config gives, with or without proxies.
+func (p *Pool) share(config *transport.Config, proxied bool) (*connPool, error) {
+	id := sha256.Sum256(fmt.Appendf(nil, "%#v %p %t", config.TLS, config.DialHolder, proxied))
 	connPools.mu.Lock()
 	defer connPools.mu.Unlock()
 	conns, ok := connPools.all[id]
 	if !ok {
 		var err error
-		if conns, err = newConnPool(config, proxy); err != nil {
+		if conns, err = newConnPool(config, proxied); err != nil {
 			return nil, err
 		}
 		connPools.all[id] = conns

@@ -7,6 +7,7 @@ import (
 	"net/http"
 	"net/http/httptest"
 	"net/url"
+	"strconv"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -15,13 +16,17 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/internal/webhooktest"
 )
 
-// Where the environment names a proxy, it is told the webhook's name, and finds the way. As
-// client-go's transport does.
+// Where the environment names a proxy, it is told the name of a URL, and the address of a service's
+// endpoint. NO_PROXY is heeded for both the name and the address of a service.
+//
+// Source: k8s.io/apiserver/pkg/util/webhook/client.go#resolvingRoundTripper.RoundTrip 6ab4472b
 func TestProxy(t *testing.T) {
 	server := webhooktest.New(t, webhooktest.Allow(), webhooktest.Names("svc.ns.svc", "backend.example"))
 	var asked atomic.Value
@@ -48,32 +53,55 @@ func TestProxy(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	direct := "direct.example" // the host of NO_PROXY
 	before := proxyFor
 	proxyFor = func(r *http.Request) (*url.URL, error) {
-		if r.URL.Hostname() == "direct.example" {
+		if r.URL.Hostname() == direct {
 			return nil, nil
 		}
 		return at, nil
 	}
 	t.Cleanup(func() { proxyFor = before })
 
+	host, port, err := net.SplitHostPort(server.Address())
+	if err != nil {
+		t.Fatal(err)
+	}
+	number, err := strconv.ParseInt(port, 10, 32)
+	if err != nil {
+		t.Fatal(err)
+	}
+	services := cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)
+	if err := services.Add(&corev1.Service{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "svc"},
+		Spec: corev1.ServiceSpec{Type: corev1.ServiceTypeClusterIP, Ports: []corev1.ServicePort{{Port: 443}}}}); err != nil {
+		t.Fatal(err)
+	}
 	pool, err := NewPool(Config{
-		Services:       corev1listers.NewServiceLister(cache.NewIndexer(cache.MetaNamespaceKeyFunc, nil)),
-		EndpointSlices: noSlices{},
+		Services: corev1listers.NewServiceLister(services),
+		EndpointSlices: endpoints{{
+			Endpoints: []discoveryv1.Endpoint{{Addresses: []string{host}}},
+			Ports:     []discoveryv1.EndpointPort{{Name: new(string), Port: new(int32(number))}},
+		}},
 	})
 	if err != nil {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { pool.Retain(nil) })
 	link := "https://backend.example/"
+	service := admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{
+		Namespace: "ns", Name: "svc"}}
 	for _, test := range []struct {
-		cc   admissionregistrationv1.WebhookClientConfig
-		want string
+		cc     admissionregistrationv1.WebhookClientConfig
+		direct string
+		want   string // "": the proxy isn't asked
 	}{
-		{admissionregistrationv1.WebhookClientConfig{URL: &link}, "CONNECT backend.example:443"},
-		{admissionregistrationv1.WebhookClientConfig{Service: &admissionregistrationv1.ServiceReference{Namespace: "ns",
-			Name: "svc"}}, "CONNECT svc.ns.svc:443"},
+		{admissionregistrationv1.WebhookClientConfig{URL: &link}, "direct.example", "CONNECT backend.example:443"},
+		{service, "direct.example", "CONNECT " + server.Address()},
+		{service, host, ""},
+		{service, "svc.ns.svc", ""},
 	} {
+		direct = test.direct
+		asked.Store("")
 		test.cc.CABundle = server.Authority.PEM()
 		client, err := pool.Client(test.cc)
 		if err != nil {
@@ -85,11 +113,12 @@ func TestProxy(t *testing.T) {
 			t.Fatal(err)
 		}
 		if asked.Load() != test.want {
-			t.Errorf("the proxy was asked %v, want %s", asked.Load(), test.want)
+			t.Errorf("with NO_PROXY=%s the proxy was asked %q, want %q", test.direct, asked.Load(), test.want)
 		}
 	}
-	direct := "https://direct.example"
-	client, err := pool.Client(admissionregistrationv1.WebhookClientConfig{URL: &direct})
+	direct = "direct.example"
+	link = "https://direct.example"
+	client, err := pool.Client(admissionregistrationv1.WebhookClientConfig{URL: &link})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -98,10 +127,11 @@ func TestProxy(t *testing.T) {
 	}
 }
 
-type noSlices struct{}
+// endpoints are those of every service.
+type endpoints []*discoveryv1.EndpointSlice
 
-func (noSlices) GetEndpointSlices(string, string) ([]*discoveryv1.EndpointSlice, error) {
-	return nil, nil
+func (e endpoints) GetEndpointSlices(string, string) ([]*discoveryv1.EndpointSlice, error) {
+	return e, nil
 }
 
 // FuzzCheck gives check what a webhook may say instead of an answer.
