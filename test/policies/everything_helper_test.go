@@ -69,8 +69,6 @@ type everything struct {
 	cluster *servertest.Cluster
 	// The tester is whom policies and webhooks look at; the administrator prepares what is asked.
 	admin, tester *http.Client
-	// version is that of the validating policies.
-	version string
 	// manifests configure who sees requests.
 	manifests []string
 	// mutations says that mutating policies and webhooks are among them.
@@ -91,18 +89,18 @@ type hearing struct {
 	by      map[string]string
 }
 
-// newEverything has the requests seen by validating policies of a version and by what more says,
-// and gives the server custom resources.
-func newEverything(t *testing.T, c *servertest.Cluster, version string, more ...string) *everything {
+// newEverything has the requests seen by validating policies and by what more says, and gives the
+// server custom resources.
+func newEverything(t *testing.T, c *servertest.Cluster, more ...string) *everything {
 	t.Helper()
-	e := &everything{t: t, cluster: c, version: version, mutations: len(more) > 0}
+	e := &everything{t: t, cluster: c, mutations: len(more) > 0}
 	e.admin, e.tester = httpClient(t, servertest.Quick(c.Config)), httpClient(t, c.As("tester", "system:masters"))
 	e.heard = &hearing{}
 	e.heard.backend = webhooktest.New(t, e.heard)
-	e.manifests = append([]string{`{apiVersion: admissionregistration.k8s.io/VERSION,
+	e.manifests = append([]string{`{apiVersion: admissionregistration.k8s.io/v1,
 		kind: ValidatingAdmissionPolicy, metadata: {name: NAME}, spec: {matchConstraints: CONSTRAINTS, matchConditions: [CONDITION], validations: [{expression: "false",
 		messageExpression: 'SEEN'}]}}`,
-		`{apiVersion: admissionregistration.k8s.io/VERSION, kind: ValidatingAdmissionPolicyBinding, metadata:
+		`{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicyBinding, metadata:
 		{name: NAME}, spec: {policyName: NAME, validationActions: [Warn]}}`}, more...)
 	e.objects = servertest.Everything(t)
 	e.define(t)
@@ -194,7 +192,7 @@ func (e *everything) kind(gvr schema.GroupVersionResource) schema.GroupVersionKi
 func (e *everything) install(t *testing.T, name, constraints string) {
 	t.Helper()
 	for _, manifest := range e.manifests {
-		object := servertest.Parsed(t, strings.NewReplacer("NAME", name, "VERSION", e.version, "SEEN",
+		object := servertest.Parsed(t, strings.NewReplacer("NAME", name, "SEEN",
 			strings.ReplaceAll(seen, "'", "''"), "CONSTRAINTS", constraints, "CONDITION",
 			`{name: by-the-tester, expression: "request.userInfo.username == 'tester'"}`, "WEBHOOK",
 			`{name: every.example.com, sideEffects: None, admissionReviewVersions: [v1]}`).Replace(manifest))

@@ -10,6 +10,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion"
 
 	"gatehouse.dev/test/servertest"
 )
@@ -31,7 +32,7 @@ func TestEverythingIsSeen(t *testing.T) {
 		"--runtime-config=api/all=true,admissionregistration.k8s.io/v1beta1=true,apps/v1beta1=true,apps/v1beta2=true,"+
 			"extensions/v1beta1=true,policy/v1beta1/podsecuritypolicies=true,settings.k8s.io/v1alpha1=true")
 	p.Start(t)
-	newEverything(t, p.Connect(t), "v1",
+	newEverything(t, p.Connect(t),
 		`{apiVersion: admissionregistration.k8s.io/v1, kind: MutatingAdmissionPolicy, metadata: {name: NAME},
 		spec: {matchConstraints: CONSTRAINTS, matchConditions: [CONDITION, {name: has-metadata, expression:
 		"has(object.metadata)"}], reinvocationPolicy: Never, mutations: [{patchType: ApplyConfiguration,
@@ -44,21 +45,13 @@ func TestEverythingIsSeen(t *testing.T) {
 		webhooks: [WEBHOOK]}`).walk(t)
 }
 
-// A server that is to be like the last Kubernetes that served policies of v1beta1 serves them, and
-// they see all that it has. It has no selectors in questions to the authorizer unless the gate
-// says so, and then knows none in expressions.
-//
-// Source: TestPolicyAdmissionV1beta1, and TestAuthzSelectorsLibraryDisabled of authorizerselector
-// beside it.
+// A server that is to be like the oldest Kubernetes that it knows shows all that this one has.
 func TestEverythingOfAnOlderVersionIsSeen(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, "--emulated-version=1.33",
-		"--feature-gates=AuthorizeNodeWithSelectors=false,AuthorizeWithSelectors=false",
+	p := servertest.NewProcess(t, "--emulated-version=1.34",
 		"--disable-admission-plugins=ServiceAccount,StorageObjectInUseProtection", "--runtime-config=api/all=true")
 	p.Start(t)
-	c := p.Connect(t)
-	newEverything(t, c, "v1beta1").walk(t)
-	selectors(t, c, false)
+	newEverything(t, p.Connect(t)).walk(t)
 }
 
 // walk asks for everything and compares what was seen of it with what is wanted.
@@ -156,7 +149,7 @@ func (e *everything) check(gvr schema.GroupVersionResource, verb string, r asked
 				want["mutation "+by] = want["policy "+by]
 			}
 		}
-		if e.mutations && gvr.Group != "admissionregistration.k8s.io" {
+		if e.mutations && !webhooksExempt(gvr.GroupResource()) {
 			want["MutatingWebhookConfiguration "+by] = line
 			want["ValidatingWebhookConfiguration "+by] = line
 		}
@@ -198,14 +191,14 @@ func (e *everything) line(gvr, as schema.GroupVersionResource, r asked) string {
 }
 
 // policiesExempt is what policies never see: themselves and each other, and questions.
-//
-// Source: k8s.io/kubernetes/pkg/kubeapiserver/admission/exclusion.
 func policiesExempt(resource schema.GroupResource) bool {
-	switch resource.Group {
-	case "admissionregistration.k8s.io":
+	if resource.Group == "admissionregistration.k8s.io" {
 		return strings.Contains(resource.Resource, "admissionpolic")
-	case "authentication.k8s.io", "authorization.k8s.io":
-		return true
 	}
-	return false
+	return slices.Contains(exclusion.Excluded(), resource)
+}
+
+// webhooksExempt is what webhooks never see: themselves, policies, and questions.
+func webhooksExempt(resource schema.GroupResource) bool {
+	return resource.Group == "admissionregistration.k8s.io" || slices.Contains(exclusion.Excluded(), resource)
 }
