@@ -342,6 +342,9 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 		}
 	}
 	authentication.ClientCert = &genericoptions.ClientCertAuthenticationOptions{CAContentProvider: c.clientCA}
+	accounts := *authentication.ServiceAccounts
+	accounts.OptionalTokenGetter = c.tokenGetter
+	authentication.ServiceAccounts = &accounts
 	if err := authentication.ApplyTo(ctx, &g.Authentication, g.SecureServing, nil, g.OpenAPIConfig, g.OpenAPIV3Config,
 		c.client, c.informers, g.APIServerID); err != nil {
 		return err

@@ -92,7 +92,7 @@ func TestWhatIsServed(t *testing.T) {
 			"admissionregistration.k8s.io/v1beta1=true"}, nil, policies},
 	} {
 		t.Run(name, func(t *testing.T) {
-			// The plugins read v1 and are never ready without it, in Kubernetes as here.
+			// The plugins read v1, and with any of them the server doesn't start without it.
 			client := servertest.Start(t, servertest.RuntimeConfig(test.config...),
 				gatehousetest.WithoutPlugins("MutatingAdmissionPolicy", "MutatingAdmissionWebhook",
 					"ValidatingAdmissionPolicy", "ValidatingAdmissionWebhook")).Client
