@@ -24,7 +24,7 @@ import (
 // The kind's schema checks the types of the fields. A value that has no form in JSON is left as it
 // is, and the schema refuses it.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go#Patch bfa3260e
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go#Patch 3ba4cc2a
 func Configuration(value ref.Val) (map[string]any, error) {
 	object, ok := value.(*objectValue)
 	if !ok {
@@ -111,53 +111,10 @@ func encodeValue(v ref.Val) (_ *json.RawMessage, err error) {
 			err = fmt.Errorf("%v", cause)
 		}
 	}()
-	value, err := toJSONValue(v)
+	value, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
 	if err != nil {
 		return nil, err
 	}
 	encoded, err := json.Marshal(value)
 	return (*json.RawMessage)(&encoded), err
-}
-
-// toJSONValue converts a value to JSON. It walks through lists and maps itself, since the library's
-// conversion panics if there are Objects in them, and so does upstream.
-func toJSONValue(v ref.Val) (*structpb.Value, error) {
-	switch v := v.(type) {
-	case *objectValue:
-		content, err := v.ConvertToNative(reflect.TypeFor[*structpb.Struct]())
-		if err != nil {
-			return nil, err
-		}
-		return structpb.NewStructValue(content.(*structpb.Struct)), nil
-	case traits.Mapper:
-		content := &structpb.Struct{Fields: map[string]*structpb.Value{}}
-		for i := v.Iterator(); i.HasNext() == types.True; {
-			key := i.Next()
-			name, ok := key.(types.String)
-			if !ok {
-				return nil, fmt.Errorf("unsupported type conversion from '%s' to string", key.Type())
-			}
-			value, err := toJSONValue(v.Get(key))
-			if err != nil {
-				return nil, err
-			}
-			content.Fields[string(name)] = value
-		}
-		return structpb.NewStructValue(content), nil
-	case traits.Lister:
-		content := &structpb.ListValue{}
-		for i := v.Iterator(); i.HasNext() == types.True; {
-			value, err := toJSONValue(i.Next())
-			if err != nil {
-				return nil, err
-			}
-			content.Values = append(content.Values, value)
-		}
-		return structpb.NewListValue(content), nil
-	}
-	value, err := v.ConvertToNative(reflect.TypeFor[*structpb.Value]())
-	if err != nil {
-		return nil, err
-	}
-	return value.(*structpb.Value), nil
 }

@@ -36,7 +36,7 @@ func (c *checker) plan(ast *cel.Ast) (cel.Program, error) {
 //
 // The libraries have program options of their own.
 //
-// Source: k8s.io/apiserver/pkg/cel/environment/base.go#baseOpts 06af4a78
+// Source: k8s.io/apiserver/pkg/cel/environment/base.go#baseOpts 6ce339c1
 var programOptions = []cel.ProgramOption{
 	cel.EvalOptions(cel.OptOptimize, cel.OptTrackCost),
 	cel.CostLimit(celconfig.PerCallLimit),

@@ -28,7 +28,7 @@ type Inputs struct {
 // A Run evaluates expressions of one policy, in order, with one budget. A variable is evaluated
 // when one of them first reads it, and charged to that one. It is for one goroutine.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#ForInput b248a611
+// Source: k8s.io/apiserver/pkg/admission/plugin/cel/condition.go#ForInput 0797c2a9
 type Run struct {
 	variables *Variables
 	inputs    Inputs

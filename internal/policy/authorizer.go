@@ -12,7 +12,7 @@ import (
 //
 // Upstream also caches per request.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/authorizer 3050e2d2
+// Source: k8s.io/apiserver/pkg/admission/plugin/authorizer daf7e450
 type cachingAuthorizer struct {
 	authorizer authorizer.UnconditionalAuthorizer
 	// known holds the answers by the key of the question.

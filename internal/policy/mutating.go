@@ -88,7 +88,7 @@ const roundsKey = "MutatingAdmissionPolicy"
 // object as the policies before it left it, but whether a policy matches is decided on the object
 // as it arrived. An error of one policy doesn't stop the others: the refusal names every error.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go#dispatchInvocations 42409ce1
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go#dispatchInvocations 95636ca5
 func (m *Mutating) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	reinvocation := a.GetReinvocationContext()
 	previous, _ := reinvocation.Value(roundsKey).(*rounds)

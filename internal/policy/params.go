@@ -10,6 +10,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -81,6 +82,7 @@ type paramKind struct {
 	kind       schema.GroupVersionKind
 	resource   schema.GroupResource
 	namespaced bool
+	client     dynamic.NamespaceableResourceInterface
 	informer   cache.SharedIndexInformer
 	synced     <-chan struct{}
 	stop       context.CancelFunc
@@ -106,6 +108,7 @@ func newParamKind(client dynamic.Interface, mapping *meta.RESTMapping, done <-ch
 		kind:       mapping.GroupVersionKind,
 		resource:   mapping.Resource.GroupResource(),
 		namespaced: mapping.Scope.Name() == meta.RESTScopeNameNamespace,
+		client:     client.Resource(mapping.Resource),
 		informer: dynamicinformer.NewFilteredDynamicInformer(client, mapping.Resource, metav1.NamespaceAll, 0,
 			cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc}, nil).Informer(),
 		selections: map[selectionKey][]*expression.Params{},
@@ -176,8 +179,8 @@ var noParams = []*expression.Params{nil}
 // their names. A nil element means: evaluate the policy without params. An empty list means: don't
 // evaluate it.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#CollectParams 3896ecdc
-func (p *boundPolicy[E]) findParams(r *request, b *binding) ([]*expression.Params, error) {
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#CollectParams 9f1c3aa9
+func (p *boundPolicy[E]) findParams(ctx context.Context, r *request, b *binding) ([]*expression.Params, error) {
 	ref := b.paramRef
 	if p.paramKind == nil || ref == nil {
 		return noParams, nil
@@ -203,7 +206,11 @@ func (p *boundPolicy[E]) findParams(r *request, b *binding) ([]*expression.Param
 	case ref.Name != "" && ref.Selector != nil:
 		return nil, errors.New("paramRef.name and paramRef.selector are mutually exclusive")
 	case ref.Name != "":
-		if params := p.params.getByName(namespace, ref.Name); params != nil {
+		params, err := p.params.getByName(ctx, namespace, ref.Name)
+		if err != nil {
+			return nil, err
+		}
+		if params != nil {
 			found = []*expression.Params{params}
 		}
 	case ref.Selector == nil:
@@ -244,16 +251,30 @@ func (m *missingParams) describe() string {
 		metav1.FormatLabelSelector(m.ref.Selector))
 }
 
-// getByName returns the params with a name, nil if there are none.
-func (k *paramKind) getByName(namespace, name string) *expression.Params {
-	if namespace != "" {
-		name = namespace + "/" + name
-	}
+// readTimeout is how long a request waits for params that are read live.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#getParamDirectly 29f5215b
+const readTimeout = time.Second
+
+// getByName returns the params with a name, nil if there are none. Those that the cache doesn't show
+// may just have been created through another server, so they are read from the API. If the kind isn't
+// served any more, there are none.
+func (k *paramKind) getByName(ctx context.Context, namespace, name string) (*expression.Params, error) {
+	key := cache.ObjectName{Namespace: namespace, Name: name}.String()
 	// A look-up by key doesn't fail.
-	if object, exists, _ := k.informer.GetStore().GetByKey(name); exists {
-		return object.(*param).params
+	if object, exists, _ := k.informer.GetStore().GetByKey(key); exists {
+		return object.(*param).params, nil
 	}
-	return nil
+	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	defer cancel()
+	object, err := k.client.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) {
+		return nil, nil
+	}
+	if err != nil {
+		return nil, err
+	}
+	return expression.NewParams(object, k.kind), nil
 }
 
 // listBySelector returns the params that the selector selects.

@@ -12,6 +12,7 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -127,6 +128,69 @@ func TestParams(t *testing.T) {
 			}
 			if fmt.Sprintf("%q", got) != fmt.Sprintf("%q", test.want) {
 				t.Errorf("got  %q\nwant %q", got, test.want)
+			}
+		})
+	}
+}
+
+// Params that the cache doesn't show are read from the API, so that those that have just been created
+// elsewhere count.
+//
+// Source: TestCollectParams in
+// k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher_test.go.
+func TestParamsAreReadLive(t *testing.T) {
+	fails := func(err error) clienttesting.ReactionFunc {
+		return func(clienttesting.Action) (bool, runtime.Object, error) { return true, nil, err }
+	}
+	resource := limits.GroupResource()
+	const denied = `ValidatingAdmissionPolicy 'p' with binding 'p-binding' denied request: `
+	for _, test := range []struct {
+		name, ref string
+		get       clienttesting.ReactionFunc
+		ignores   bool
+		code      int32 // 0 if it is admitted
+		message   string
+	}{
+		{name: "there", ref: `{name: one, parameterNotFoundAction: Deny}`, code: 422, message: denied + "by one"},
+		{name: "there, and may be missing", ref: `{name: one, parameterNotFoundAction: Allow}`, code: 422,
+			message: denied + "by one"},
+		{name: "not there", ref: `{name: two, parameterNotFoundAction: Deny}`, code: 422,
+			message: denied + "failed to configure binding: no params found for policy binding with `Deny`"},
+		{name: "not there, allowed", ref: `{name: two, parameterNotFoundAction: Allow}`},
+		{name: "the kind has gone", ref: `{name: one, parameterNotFoundAction: Allow}`,
+			get: fails(apierrors.NewGenericServerResponse(404, "get", resource, "one", "", 0, true))},
+		{name: "not by selector", ref: `{selector: {}, parameterNotFoundAction: Allow}`},
+		{name: "an error", ref: `{name: one, parameterNotFoundAction: Allow}`,
+			get: fails(apierrors.NewForbidden(resource, "one", nil)), code: 422,
+			message: denied + `failed to configure binding: limits.example.com "one" is forbidden`},
+		{name: "an error, ignored", ref: `{name: one, parameterNotFoundAction: Deny}`, ignores: true,
+			get: fails(apierrors.NewForbidden(resource, "one", nil))},
+		{name: "no answer", ref: `{name: one, parameterNotFoundAction: Allow}`, get: fails(context.DeadlineExceeded),
+			code: 504},
+		{name: "no answer just now", ref: `{name: one, parameterNotFoundAction: Allow}`,
+			get: fails(apierrors.NewServiceUnavailable("starting")), code: 503, message: "starting"},
+		{name: "no answer, ignored", ref: `{name: one, parameterNotFoundAction: Deny}`, ignores: true,
+			get: fails(context.DeadlineExceeded)},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			policy := policyOf(t, "p", byLimit)
+			if test.ignores {
+				*policy.Spec.FailurePolicy = admissionregistrationv1.Ignore
+			}
+			c := cluster(t, limit("one", 1), policy, bind(t, "p", "{paramRef: "+test.ref+"}"))
+			client := c.Env.Dynamic.(interface {
+				PrependReactor(verb, resource string, reaction clienttesting.ReactionFunc)
+			})
+			client.PrependReactor("list", "limits", func(clienttesting.Action) (bool, runtime.Object, error) {
+				return true, &unstructured.UnstructuredList{Object: map[string]any{"apiVersion": "example.com/v1",
+					"kind": "LimitList", "metadata": map[string]any{"resourceVersion": "1000000"}}}, nil
+			})
+			if test.get != nil {
+				client.PrependReactor("get", "limits", test.get)
+			}
+			result := c.Build(t, descriptor, "").Validate(t, plugintest.Create(pod("web", "a", "b")))
+			if result.Code() != int(test.code) || !strings.Contains(result.Message(), test.message) {
+				t.Errorf("got %d %s, want %d %s", result.Code(), result.Message(), test.code, test.message)
 			}
 		})
 	}

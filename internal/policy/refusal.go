@@ -39,7 +39,7 @@ const maxViolations = 100
 // follow, one per line. kubectl prints the message or, if the reason is Invalid, the causes: one
 // for each violation.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch d24fd24c
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch 3d50b2fc
 func refusal(a admission.Attributes, violations []violation) error {
 	if len(violations) == 0 {
 		return nil
@@ -62,7 +62,7 @@ func refusal(a admission.Attributes, violations []violation) error {
 // mutatingRefusal returns the error for errors of MutatingAdmissionPolicies, nil for none. Its code
 // is 403 whatever its reason is, and its message is nothing but the errors.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 27444391
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 7c0a0711
 func mutatingRefusal(a admission.Attributes, failures []violation) error {
 	if len(failures) == 0 {
 		return nil
@@ -135,13 +135,24 @@ type validationFailure struct {
 
 const failureAnnotation = "validation.policy.admission.k8s.io/validation_failure"
 
+// maxFailures is how many violations with action Audit the audit event of a request has.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#maxValidationFailures ac8476b7
+const maxFailures = 50
+
 // publishFailures adds the violations with action Audit to the audit event.
 func (d *dispatch) publishFailures() {
-	if len(d.failures) == 0 {
+	failures := d.failures
+	if len(failures) == 0 {
 		return
 	}
+	if len(failures) > maxFailures {
+		klog.Warningf("Validation failures count %d for resource %s exceeds limit of %d; truncating audit annotation",
+			len(failures), d.a.GetResource().String(), maxFailures)
+		failures = failures[:maxFailures]
+	}
 	// Strings and numbers can always be encoded.
-	value, _ := utiljson.Marshal(d.failures[:min(len(d.failures), maxViolations)])
+	value, _ := utiljson.Marshal(failures)
 	addAnnotation(d.a, failureAnnotation, string(value))
 }
 

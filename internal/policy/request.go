@@ -108,8 +108,8 @@ type invocation struct {
 // visitInvocations calls fail for each error in the configuration of the policy or a binding. Its
 // own error refuses the request.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 27444391
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch d24fd24c
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/generic/policy_dispatcher.go#Dispatch 7c0a0711
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch 3d50b2fc
 func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail func(*binding, error),
 	visit func(*invocation)) error {
 	configFailed := fail
@@ -154,8 +154,11 @@ func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail fu
 			r.reportMismatch(c.name, b.binding, mismatch)
 			continue
 		}
-		params, err := c.findParams(r, b.binding)
+		params, err := c.findParams(ctx, r, b.binding)
 		if err != nil {
+			if err := c.timeoutRefusal(err); err != nil {
+				return err
+			}
 			fail(b.binding, err)
 			continue
 		}
@@ -187,9 +190,9 @@ func withoutSelectorField(err error) error {
 	return err
 }
 
-// timeoutRefusal returns the error that refuses the request if err, from matching, is that the
-// namespace could not be read in time: that is no violation of the policy. It returns nil for other
-// errors and if the policy ignores failures.
+// timeoutRefusal returns the error that refuses the request if err is that the namespace or params
+// could not be read in time: that is no violation of the policy. It returns nil for other errors and
+// if the policy ignores failures.
 func (c *candidate[E]) timeoutRefusal(err error) error {
 	if c.ignoresFailures() {
 		return nil

@@ -31,9 +31,9 @@ func TestCodesAreUpstreams(t *testing.T) {
 }
 
 func TestBoundsAreUpstreams(t *testing.T) {
-	var wait ast.Expr
-	for _, call := range kubesource.Parse(t, policySource+"generic/policy_dispatcher.go").Calls("context.WithTimeout") {
-		wait = call.Args[1]
+	waits := kubesource.Parse(t, policySource+"generic/policy_dispatcher.go").Calls("context.WithTimeout")
+	if len(waits) != 2 {
+		t.Fatalf("upstream has %d timeouts", len(waits))
 	}
 	for name, test := range map[string]struct {
 		got  int64
@@ -43,7 +43,10 @@ func TestBoundsAreUpstreams(t *testing.T) {
 			kubesource.Parse(t, policySource+"validating/dispatcher.go").Value("maxAuditAnnotationValueLength")},
 		"paramRetry": {int64(paramRetry),
 			kubesource.Parse(t, policySource+"generic/policy_source.go").Value("policyRefreshIntervalDefault")},
-		"syncTimeout": {int64(syncTimeout), wait},
+		"syncTimeout": {int64(syncTimeout), waits[0].Args[1]},
+		"readTimeout": {int64(readTimeout), waits[1].Args[1]},
+		"maxFailures": {maxFailures,
+			kubesource.Parse(t, policySource+"validating/dispatcher.go").Value("maxValidationFailures")},
 	} {
 		if test.got != kubesource.Number(test.want) {
 			t.Errorf("%s is %d, upstream's is %s", name, test.got, kubesource.Text(test.want))

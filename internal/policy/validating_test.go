@@ -286,6 +286,30 @@ func TestViolationsAreBounded(t *testing.T) {
 	}
 }
 
+// The audit event has the failures of all policies in one annotation.
+//
+// Source: TestAuditValidationAction in
+// k8s.io/apiserver/pkg/admission/plugin/policy/validating/admission_test.go.
+func TestFailuresAreBounded(t *testing.T) {
+	var objects []runtime.Object
+	for _, policy := range []string{"p", "q"} {
+		objects = append(objects, policyOf(t, policy, `validations: [{expression: "false", message: no}]`))
+		for i := range 30 {
+			objects = append(objects, named(bind(t, policy, `validationActions: [Audit]`), fmt.Sprintf("%s%02d", policy, i)))
+		}
+	}
+	result := start(t, objects...).Validate(t, plugintest.Create(pod("web")))
+	var failures []struct {
+		Message, Policy, Binding string
+		ExpressionIndex          int
+		ValidationActions        []string
+	}
+	read(t, result.Annotations["validation.policy.admission.k8s.io/validation_failure"], &failures)
+	if len(failures) != 50 || failures[0].Binding != "p00" || failures[49].Binding != "q19" {
+		t.Errorf("%d failures: %+v", len(failures), failures)
+	}
+}
+
 // Which requests a policy and its bindings are about.
 //
 // Source: k8s.io/kubernetes/test/integration/apiserver/cel/validatingadmissionpolicy_test.go#Test_PolicyExemption 07a25504

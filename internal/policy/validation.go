@@ -122,7 +122,7 @@ type annotationResult struct {
 // evaluate evaluates a policy. It passes the result of the match conditions, if there are any, to
 // matches.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go#Validate a24029ef
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/validator.go#Validate 07fcccc0
 func (v *validations) evaluate(ctx context.Context, in *invocation, matches func(expression.Verdict)) *judgement {
 	if v.conditions != nil {
 		verdict := v.conditions.MatchParams(ctx, in.conditions, in.params)

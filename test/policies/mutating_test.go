@@ -195,7 +195,7 @@ func TestMutating(t *testing.T) {
 			refused: "policy 'NS-a' with binding 'NS-a-0' denied request: JSON Patch: an operation can't be " +
 				"applied, check its path and value: runtime error: invalid memory address or nil pointer dereference " +
 				"(spec.mutations[1].jsonPatch.expression)"},
-		"a value over which its library panics": {
+		"Objects in a list are a value": {
 			policies: []mutatingPolicy{{name: "a", mutations: mutations{`[JSONPatch{op: "add", path: "/data",
 				value: {"a": string([Object.spec{a: 1}].size())}}, JSONPatch{op: "test", path: "/none",
 				value: [Object.spec{a: 1}]}]`, annotate("a")}}},

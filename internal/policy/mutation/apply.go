@@ -21,7 +21,7 @@ import (
 // configuration the object's apiVersion and kind. An error leaves the object unchanged.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/smd.go#ApplyStructuredMergeDiff d8a01e97
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go#dispatchOne d808e53c
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/dispatcher.go#dispatchOne 5929d206
 func (o *Object) Apply(configuration map[string]any) (changed bool, err error) {
 	if len(configuration) == 0 {
 		o.setDefaults()

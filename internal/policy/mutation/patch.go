@@ -18,7 +18,7 @@ import (
 // object unchanged. If the result can't be decoded as an object, the error is a 500 that no failure
 // policy ignores, as upstream.
 //
-// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go#Patch 5db515e8
+// Source: k8s.io/apiserver/pkg/admission/plugin/policy/mutating/patch/json_patch.go#Patch 15d6a4c9
 func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
 	serializer := json.NewSerializerWithOptions(json.DefaultMetaFactory, o.interfaces.GetObjectCreater(),
 		o.interfaces.GetObjectTyper(), json.SerializerOptions{Strict: true})
