@@ -117,6 +117,9 @@ func TestAdopt(t *testing.T) {
 	if !reflect.DeepEqual(built.env, *env) {
 		t.Errorf("the plugin was given %+v, want %+v", built.env, env)
 	}
+	if built.unconditional != env.Authorizer {
+		t.Errorf("the plugin's unconditional authorizer is %v", built.unconditional)
+	}
 	if built.validations != 1 {
 		t.Errorf("the plugin was validated %d times", built.validations)
 	}

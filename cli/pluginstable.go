@@ -21,7 +21,9 @@ type Row struct {
 	Default    bool     `json:"default"`
 	Enabled    bool     `json:"enabled"`
 	Deprecated bool     `json:"deprecated"`
-	Summary    string   `json:"summary"`
+	// Until is the last minor version of Kubernetes that has the plugin, empty if today's has it.
+	Until   string `json:"until,omitempty"`
+	Summary string `json:"summary"`
 
 	// Operations and Resources are what the plugin is asked about; a resource is written as in
 	// "pods/resize" or "events.events.k8s.io", and "*" is all of them.
@@ -44,9 +46,10 @@ func Rows(list []plugin.Descriptor, options *config.Options) ([]Row, error) {
 		rows = append(rows, Row{
 			Name:       d.Name,
 			Phases:     d.Phases.Names(),
-			Default:    d.Default,
+			Default:    d.Default && !d.Ended(),
 			Enabled:    slices.Contains(running, d.Name),
 			Deprecated: d.Deprecated != "",
+			Until:      d.Until,
 			Summary:    d.Summary,
 			Operations: operationsOf(&d),
 			Resources:  resourcesOf(&d),
@@ -142,6 +145,9 @@ func printTable(w io.Writer, rows []Row) error {
 		if r.Deprecated {
 			summary = strings.TrimSpace("(deprecated) " + summary)
 		}
+		if r.Until != "" {
+			summary = fmt.Sprintf("(until %s) %s", r.Until, summary)
+		}
 		first, rest := wrapText(summary, width)
 		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, first)
 		for _, line := range rest {
@@ -170,6 +176,9 @@ func printWide(w io.Writer, rows []Row) error {
 		enabled := fmt.Sprintf("%t (default %t)", r.Enabled, r.Default)
 		if r.Deprecated {
 			enabled += ", deprecated"
+		}
+		if r.Until != "" {
+			enabled += ", until Kubernetes " + r.Until
 		}
 		b.WriteString(r.Name + "\n")
 		for _, line := range [][2]string{

@@ -114,6 +114,9 @@ func serve(c *cobra.Command, config *server.Config, log *serverLogging) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	for _, warning := range config.Admission.Warnings(config.Plugins) {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", warning)
+	}
 	for _, plugin := range selected {
 		if plugin.Deprecated != "" {
 			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: admission plugin %s is deprecated: %s\n", plugin.Name,

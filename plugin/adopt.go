@@ -27,9 +27,8 @@ func Adopt(d Descriptor, register func(*admission.Plugins)) Descriptor {
 		if version == nil {
 			version = compatibility.DefaultBuildEffectiveVersion()
 		}
-		// A plugin whose authorization is conditional gets unconditional answers.
-		var authz authorizer.Authorizer
-		if env.Authorizer != nil {
+		authz, ok := env.Authorizer.(authorizer.Authorizer)
+		if !ok && env.Authorizer != nil {
 			authz = authorizer.AuthorizerFunc(env.Authorizer.Authorize)
 		}
 		plugin, err := plugins.InitPlugin(d.Name, config, initializer.New(

@@ -10,8 +10,11 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
+	"k8s.io/apimachinery/pkg/util/version"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/apiserver/pkg/util/compatibility"
+	basecompatibility "k8s.io/component-base/compatibility"
 	"k8s.io/component-base/featuregate"
 )
 
@@ -31,6 +34,9 @@ type Descriptor struct {
 	Remedy string
 	// Deprecated, if not empty, says why the plugin should no longer be used.
 	Deprecated string
+	// Until, if not empty, is the last minor version of Kubernetes that has the plugin, such as 1.36. A server
+	// that is, or emulates, a later one doesn't run it, whatever its users say.
+	Until string
 	// Default reports whether the plugin runs unless it is disabled.
 	Default bool
 	// Gate, if not empty, is a feature gate. While it is off the plugin isn't built.
@@ -62,6 +68,17 @@ type Descriptor struct {
 
 	// adopted is set by Adopt.
 	adopted bool
+}
+
+// Ended reports whether Until is before the version of Kubernetes that the servers of this process are,
+// or emulate. Ask once the flags have been applied.
+func (d *Descriptor) Ended() bool {
+	if d.Until == "" {
+		return false
+	}
+	now := compatibility.DefaultComponentGlobalsRegistry.EffectiveVersionFor(
+		basecompatibility.DefaultKubeComponent).EmulationVersion()
+	return version.MustParse(d.Until).LessThan(version.MajorMinor(now.Major(), now.Minor()))
 }
 
 // Adopted reports whether Adopt made the descriptor. Its New calls the plugin's
@@ -175,7 +192,7 @@ func Names(list []Descriptor) []string {
 }
 
 // CheckList returns what is wrong with a list of plugins: missing or repeated names, a missing New,
-// or invalid Phases. Each is a programmer's error.
+// an invalid Until, or invalid Phases. Each is a programmer's error.
 func CheckList(list []Descriptor) error {
 	var errs []error
 	seen := map[string]bool{}
@@ -190,6 +207,10 @@ func CheckList(list []Descriptor) error {
 		seen[d.Name] = true
 		if d.New == nil {
 			errs = append(errs, fmt.Errorf("admission plugin list: %q has no New", d.Name))
+		}
+		if _, err := version.ParseMajorMinor(d.Until); d.Until != "" && err != nil {
+			errs = append(errs, fmt.Errorf("admission plugin list: %q has Until %q, must be a minor version such as 1.36",
+				d.Name, d.Until))
 		}
 		if d.Phases == 0 || !(Mutating | Validating).Has(d.Phases) {
 			errs = append(errs, fmt.Errorf(

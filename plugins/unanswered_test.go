@@ -7,7 +7,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/api/resource"
@@ -43,7 +43,8 @@ func TestNoAnswerInTime(t *testing.T) {
 					})
 				gates := featuregate.NewFeatureGate()
 				for _, gate := range []featuregate.Feature{"AllowInsecureKubeletCertificateSigningRequests",
-					"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest", "RecoverVolumeExpansionFailure"} {
+					"ServiceAccountNodeAudienceRestriction", "PodCertificateRequest", "RecoverVolumeExpansionFailure",
+					"CSIVolumeHealth"} {
 					_ = gates.Add(
 						map[featuregate.Feature]featuregate.FeatureSpec{gate: {PreRelease: featuregate.Alpha}})
 				}
@@ -84,8 +85,8 @@ func reading() map[string]plugintest.Request {
 	exec := plugintest.Connect(pod, "exec", &corev1.PodExecOptions{})
 	exec.Name, exec.Namespace = "p", "ns"
 	eviction := plugintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
-	group := plugintest.Create(&schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: schedulingv1beta1.PodGroupSpec{WorkloadRef: &schedulingv1beta1.WorkloadReference{WorkloadName: "w"}}})
+	group := plugintest.Create(&schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha3.PodGroupSpec{WorkloadRef: &schedulingv1alpha3.WorkloadReference{WorkloadName: "w"}}})
 	return map[string]plugintest.Request{
 		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
 		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,

@@ -284,7 +284,7 @@ func (c *Config) check(list, enabled []plugin.Descriptor, flag string) error {
 	var errs []error
 	for _, p := range c.plugins {
 		switch {
-		case !hasName(list, p.name):
+		case named(list, p.name) == nil:
 			remedy := nearest.Meant(p.name, plugin.Names(list))
 			if remedy == "" {
 				remedy = ": remove the entry"
@@ -292,7 +292,11 @@ func (c *Config) check(list, enabled []plugin.Descriptor, flag string) error {
 			errs = append(errs,
 				fmt.Errorf("admission control configuration %s: plugin %q: %s.name: the plugin is unknown%s",
 					c.file, p.name, p.field, remedy))
-		case !hasName(enabled, p.name):
+		case named(list, p.name).Ended():
+			errs = append(errs,
+				fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin ended with Kubernetes %s: remove the "+
+					"entry", c.file, p.name, p.field, named(list, p.name).Until))
+		case named(enabled, p.name) == nil:
 			errs = append(errs,
 				fmt.Errorf("admission control configuration %s: plugin %q: %s: the plugin is not enabled: enable it "+
 					"with --%s or remove the entry",

@@ -43,7 +43,7 @@ func (o *Options) configure(c *Config, selected []plugin.Descriptor) error {
 			continue
 		}
 		flags := strings.Join(given, ", ")
-		if !hasName(selected, brought.plugin) {
+		if named(selected, brought.plugin) == nil {
 			return fmt.Errorf("%s: the plugin %s is not enabled: enable it or remove the flag", flags, brought.plugin)
 		}
 		if c.For(brought.plugin) != nil {

@@ -48,7 +48,9 @@ const (
 // the flags that these plugins bring.
 func (o *Options) AddFlags(fs *pflag.FlagSet, list []plugin.Descriptor) {
 	all, defaults := strings.Join(plugin.Names(list), ", "), "none"
-	if on := plugin.Names(slices.DeleteFunc(slices.Clone(list), func(d plugin.Descriptor) bool { return !d.Default })); len(on) > 0 {
+	if on := plugin.Names(slices.DeleteFunc(slices.Clone(list), func(d plugin.Descriptor) bool {
+		return !d.Default || d.Ended()
+	})); len(on) > 0 {
 		defaults = strings.Join(on, ", ")
 	}
 	fs.StringSliceVar(&o.Enable, enableFlag, o.Enable,
@@ -110,8 +112,24 @@ func (o *Options) Load(list []plugin.Descriptor) ([]plugin.Descriptor, *Config, 
 	return selected, config, nil
 }
 
+// Warnings names the plugins that the options name although the version of Kubernetes no longer has them.
+// Select leaves them out.
+func (o *Options) Warnings(list []plugin.Descriptor) []string {
+	var warnings []string
+	for _, flag := range o.flags() {
+		for _, name := range flag.value {
+			if d := named(list, name); d != nil && d.Ended() {
+				warnings = append(warnings, fmt.Sprintf("admission plugin %s ended with Kubernetes %s, and doesn't run: "+
+					"remove it from --%s", name, d.Until, flag.name))
+			}
+		}
+	}
+	return warnings
+}
+
 // Select returns those plugins of list that are to run, in the order in which they run: that of
-// list, or that of Exact. The error names everything that is wrong with the options.
+// list, or that of Exact. Plugins that the version of Kubernetes no longer has don't run. The error names
+// everything that is wrong with the options.
 func (o *Options) Select(list []plugin.Descriptor) ([]plugin.Descriptor, error) {
 	if err := plugin.CheckList(list); err != nil {
 		return nil, err
@@ -122,11 +140,16 @@ func (o *Options) Select(list []plugin.Descriptor) ([]plugin.Descriptor, error) 
 	var selected []plugin.Descriptor
 	if o.Exact != nil {
 		for _, name := range o.Exact {
-			selected = append(selected, list[slices.IndexFunc(list, func(d plugin.Descriptor) bool { return d.Name == name })])
+			if d := named(list, name); !d.Ended() {
+				selected = append(selected, *d)
+			}
 		}
 		return selected, nil
 	}
 	for _, d := range list {
+		if d.Ended() {
+			continue
+		}
 		if o.Only != nil {
 			if slices.Contains(o.Only, d.Name) {
 				selected = append(selected, d)
@@ -146,12 +169,9 @@ func (o *Options) check(list []plugin.Descriptor) error {
 		errs = append(errs, fmt.Errorf("%s and %s/%s flags are mutually exclusive: use the latter", exactFlag,
 			enableFlag, disableFlag))
 	}
-	for _, flag := range []struct {
-		name  string
-		value []string
-	}{{exactFlag, o.Exact}, {enableFlag, o.Enable}, {disableFlag, o.Disable}, {onlyFlag, o.Only}} {
+	for _, flag := range o.flags() {
 		for _, name := range flag.value {
-			if !hasName(list, name) {
+			if named(list, name) == nil {
 				errs = append(errs, fmt.Errorf("%s plugin %q is unknown%s", flag.name, name, nearest.Meant(name, plugin.Names(list))))
 			}
 		}
@@ -174,6 +194,22 @@ func (o *Options) check(list []plugin.Descriptor) error {
 	return utilerrors.NewAggregate(errs)
 }
 
-func hasName(list []plugin.Descriptor, name string) bool {
-	return slices.ContainsFunc(list, func(d plugin.Descriptor) bool { return d.Name == name })
+// namesFlag is a flag that names plugins.
+type namesFlag struct {
+	name  string
+	value []string
+}
+
+func (o *Options) flags() []namesFlag {
+	return []namesFlag{{exactFlag, o.Exact}, {enableFlag, o.Enable}, {disableFlag, o.Disable}, {onlyFlag, o.Only}}
+}
+
+// named returns the plugin of a name, or nil.
+func named(list []plugin.Descriptor, name string) *plugin.Descriptor {
+	for i := range list {
+		if list[i].Name == name {
+			return &list[i]
+		}
+	}
+	return nil
 }

@@ -87,6 +87,44 @@ func TestSelect(t *testing.T) {
 	}
 }
 
+// A plugin that Kubernetes no longer has runs only in a server that emulates a version which has it.
+func TestEnded(t *testing.T) {
+	list := optionList()
+	list[0].Until, list[1].Until, list[2].Until = "1.30", "1.30", "1.99"
+	for name, test := range map[string]struct {
+		options  Options
+		want     []string
+		warnings []string
+	}{
+		"defaults": {Options{}, []string{"C"}, nil},
+		"named": {Options{Enable: []string{"D", "B"}, Disable: []string{"A"}}, []string{"C", "D"}, []string{
+			"admission plugin B ended with Kubernetes 1.30, and doesn't run: remove it from --enable-admission-plugins",
+			"admission plugin A ended with Kubernetes 1.30, and doesn't run: remove it from --disable-admission-plugins"}},
+		"exactly": {Options{Exact: []string{"D", "B", "C"}}, []string{"D", "C"}, []string{
+			"admission plugin B ended with Kubernetes 1.30, and doesn't run: remove it from --admission-control"}},
+		"only": {Options{Only: []string{"A", "D"}}, []string{"D"}, []string{
+			"admission plugin A ended with Kubernetes 1.30, and doesn't run: remove it from --plugins"}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			selected, err := test.options.Select(list)
+			if got := plugin.Names(selected); err != nil || !reflect.DeepEqual(got, test.want) {
+				t.Errorf("selected %q, %v, want %q", got, err, test.want)
+			}
+			if got := test.options.Warnings(list); !reflect.DeepEqual(got, test.warnings) {
+				t.Errorf("warnings\n%q\nwant\n%q", got, test.warnings)
+			}
+		})
+	}
+	fs := pflag.NewFlagSet("test", pflag.ContinueOnError)
+	new(Options).AddFlags(fs, list)
+	if usage := fs.FlagUsages(); !strings.Contains(usage, "On by default: C.") || !strings.Contains(usage, "names of: A, B, C, D.") {
+		t.Errorf("the help is\n%s", usage)
+	}
+	c := &Config{file: "f", plugins: []Section{{name: "A", field: "plugins[0]"}}}
+	wantError(t, c.Check(list, list[2:3]), `admission control configuration f: plugin "A": plugins[0]: the plugin ended with `+
+		`Kubernetes 1.30: remove the entry`)
+}
+
 func TestMalformedList(t *testing.T) {
 	nothing := plugin.Descriptor{Name: "N"}
 	for name, test := range map[string]struct {
@@ -98,6 +136,8 @@ func TestMalformedList(t *testing.T) {
 		"nothing": {[]plugin.Descriptor{nothing},
 			`[admission plugin list: "N" has no New, admission plugin list: "N" has Phases 0, must be Mutating, ` +
 				`Validating or both]`},
+		"no version": {[]plugin.Descriptor{{Name: "N", Phases: plugin.Mutating, New: optionList()[0].New, Until: "1"}},
+			`admission plugin list: "N" has Until "1", must be a minor version such as 1.36`},
 		"unknown phase": {[]plugin.Descriptor{{Name: "N", Phases: 5, New: optionList()[0].New}},
 			`admission plugin list: "N" has Phases 5, must be Mutating, Validating or both`},
 	} {

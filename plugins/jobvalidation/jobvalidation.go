@@ -15,13 +15,12 @@ import (
 	"io"
 
 	batchv1 "k8s.io/api/batch/v1"
-	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
-	schedulingv1beta1listers "k8s.io/client-go/listers/scheduling/v1beta1"
+	schedulingv1alpha3listers "k8s.io/client-go/listers/scheduling/v1alpha3"
 	"k8s.io/utils/ptr"
 
 	"gatehouse.dev/plugin"
@@ -41,10 +40,11 @@ var Descriptor = plugin.Descriptor{
 	Operations: []admission.Operation{admission.Update},
 	Resources:  plugin.On(batchv1.Resource("jobs")),
 	Gate:       "GenericWorkload",
+	Until:      "1.36",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{plugin.To("list watch", "scheduling.k8s.io", "podgroups"), plugin.AskGates},
 	Server: plugin.Server{
-		Needs: []schema.GroupVersionResource{schedulingv1beta1.SchemeGroupVersion.WithResource("podgroups")},
+		Only:  "API servers that have it run it themselves",
+		Needs: []schema.GroupVersionResource{schedulingv1alpha3.SchemeGroupVersion.WithResource("podgroups")},
 	},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
@@ -53,14 +53,14 @@ var Descriptor = plugin.Descriptor{
 		if env.Informers == nil {
 			return nil, errors.New(name + " needs informers")
 		}
-		groups := env.Informers.Scheduling().V1beta1().PodGroups()
+		groups := env.Informers.Scheduling().V1alpha3().PodGroups()
 		return &jobValidation{ready.After(groups.Informer()), groups.Lister()}, nil
 	},
 }
 
 type jobValidation struct {
 	synced ready.Gate
-	groups schedulingv1beta1listers.PodGroupLister
+	groups schedulingv1alpha3listers.PodGroupLister
 }
 
 var _ plugin.Validator = &jobValidation{}
@@ -88,20 +88,20 @@ func (p *jobValidation) Validate(ctx context.Context, a admission.Attributes, _ 
 }
 
 // groupsOf returns the PodGroups of a Job's pods. A missing one has no effect.
-func (p *jobValidation) groupsOf(job *batchv1.Job) []*schedulingv1beta1.PodGroup {
+func (p *jobValidation) groupsOf(job *batchv1.Job) []*schedulingv1alpha3.PodGroup {
 	groups := p.groups.PodGroups(job.Namespace)
 	if named := job.Spec.Template.Spec.SchedulingGroup; named != nil && named.PodGroupName != nil {
 		group, err := groups.Get(*named.PodGroupName)
 		if err != nil {
 			return nil
 		}
-		return []*schedulingv1beta1.PodGroup{group}
+		return []*schedulingv1alpha3.PodGroup{group}
 	}
 	all, err := groups.List(labels.Everything())
 	if err != nil {
 		return nil
 	}
-	var controlled []*schedulingv1beta1.PodGroup
+	var controlled []*schedulingv1alpha3.PodGroup
 	for _, group := range all {
 		if metav1.IsControlledBy(group, job) {
 			controlled = append(controlled, group)

@@ -6,7 +6,7 @@ import (
 
 	batchv1 "k8s.io/api/batch/v1"
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
@@ -30,12 +30,12 @@ func job(parallelism int32, group string) *batchv1.Job {
 }
 
 // group is a PodGroup, a gang or not, that the Job of a uid controls, "" for nobody's.
-func group(name string, gang bool, owner types.UID) *schedulingv1beta1.PodGroup {
-	g := &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+func group(name string, gang bool, owner types.UID) *schedulingv1alpha3.PodGroup {
+	g := &schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	if gang {
-		g.Spec.SchedulingPolicy.Gang = &schedulingv1beta1.GangSchedulingPolicy{MinCount: 4}
+		g.Spec.SchedulingPolicy.Gang = &schedulingv1alpha3.GangSchedulingPolicy{MinCount: 4}
 	} else {
-		g.Spec.SchedulingPolicy.Basic = &schedulingv1beta1.BasicSchedulingPolicy{}
+		g.Spec.SchedulingPolicy.Basic = &schedulingv1alpha3.BasicSchedulingPolicy{}
 	}
 	if owner != "" {
 		g.OwnerReferences = []metav1.OwnerReference{{APIVersion: "batch/v1", Kind: "Job", Name: "j", UID: owner,
@@ -53,7 +53,7 @@ func TestParallelism(t *testing.T) {
 	owned := group("g", true, "job-uid")
 	owned.OwnerReferences[0].Controller = nil
 	for name, test := range map[string]struct {
-		group    *schedulingv1beta1.PodGroup
+		group    *schedulingv1alpha3.PodGroup
 		job, old *batchv1.Job
 		want     string
 	}{

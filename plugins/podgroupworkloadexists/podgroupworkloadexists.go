@@ -14,14 +14,13 @@ import (
 	"io"
 	"slices"
 
-	rbacv1 "k8s.io/api/rbac/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
-	schedulingv1beta1listers "k8s.io/client-go/listers/scheduling/v1beta1"
+	schedulingv1alpha3listers "k8s.io/client-go/listers/scheduling/v1alpha3"
 
 	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
@@ -39,12 +38,13 @@ var Descriptor = plugin.Descriptor{
 	Remedy:     "Create the Workload, with a template of that name, first.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},
-	Resources:  plugin.On(schedulingv1beta1.Resource("podgroups")),
+	Resources:  plugin.On(schedulingv1alpha3.Resource("podgroups")),
 	Gate:       "GenericWorkload",
+	Until:      "1.36",
 	Default:    true,
-	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "scheduling.k8s.io", "workloads"), plugin.AskGates},
 	Server: plugin.Server{
-		Needs: []schema.GroupVersionResource{schedulingv1beta1.SchemeGroupVersion.WithResource("workloads")},
+		Only:  "API servers that have it run it themselves",
+		Needs: []schema.GroupVersionResource{schedulingv1alpha3.SchemeGroupVersion.WithResource("workloads")},
 	},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
@@ -53,7 +53,7 @@ var Descriptor = plugin.Descriptor{
 		if err := ready.Needs(name, env); err != nil {
 			return nil, err
 		}
-		workloads := env.Informers.Scheduling().V1beta1().Workloads()
+		workloads := env.Informers.Scheduling().V1alpha3().Workloads()
 		return &podGroupWorkloadExists{
 			synced: ready.After(workloads.Informer()),
 			cache:  workloads.Lister(),
@@ -64,7 +64,7 @@ var Descriptor = plugin.Descriptor{
 
 type podGroupWorkloadExists struct {
 	synced ready.Gate
-	cache  schedulingv1beta1listers.WorkloadLister
+	cache  schedulingv1alpha3listers.WorkloadLister
 	client kubernetes.Interface
 }
 
@@ -72,7 +72,7 @@ var _ plugin.Validator = &podGroupWorkloadExists{}
 
 // Validate refuses a PodGroup whose Workload or template doesn't exist.
 func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
-	group, err := objects.As[*schedulingv1beta1.PodGroup](name, a, a.GetObject())
+	group, err := objects.As[*schedulingv1alpha3.PodGroup](name, a, a.GetObject())
 	if err != nil || group.Spec.WorkloadRef == nil {
 		return err
 	}
@@ -82,7 +82,7 @@ func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attri
 	ref := group.Spec.WorkloadRef
 	workload, err := p.cache.Workloads(a.GetNamespace()).Get(ref.WorkloadName)
 	if apierrors.IsNotFound(err) {
-		workload, err = p.client.SchedulingV1beta1().Workloads(a.GetNamespace()).Get(ctx, ref.WorkloadName,
+		workload, err = p.client.SchedulingV1alpha3().Workloads(a.GetNamespace()).Get(ctx, ref.WorkloadName,
 			metav1.GetOptions{})
 	}
 	switch {
@@ -94,7 +94,7 @@ func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attri
 		return admission.NewForbidden(a,
 			fmt.Errorf("PodGroup rejected: Workload %q is being deleted", ref.WorkloadName))
 	}
-	if !slices.ContainsFunc(workload.Spec.PodGroupTemplates, func(t schedulingv1beta1.PodGroupTemplate) bool {
+	if !slices.ContainsFunc(workload.Spec.PodGroupTemplates, func(t schedulingv1alpha3.PodGroupTemplate) bool {
 		return t.Name == ref.TemplateName
 	}) {
 		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: PodGroupTemplate %q not found in Workload %q",

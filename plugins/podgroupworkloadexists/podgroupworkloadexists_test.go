@@ -8,7 +8,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	schedulingv1beta1 "k8s.io/api/scheduling/v1beta1"
+	schedulingv1alpha3 "k8s.io/api/scheduling/v1alpha3"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/informers"
@@ -19,17 +19,17 @@ import (
 	"gatehouse.dev/plugin/plugintest"
 )
 
-func workload(name string, templates ...string) *schedulingv1beta1.Workload {
-	w := &schedulingv1beta1.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
+func workload(name string, templates ...string) *schedulingv1alpha3.Workload {
+	w := &schedulingv1alpha3.Workload{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name}}
 	for _, template := range templates {
-		w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, schedulingv1beta1.PodGroupTemplate{Name: template})
+		w.Spec.PodGroupTemplates = append(w.Spec.PodGroupTemplates, schedulingv1alpha3.PodGroupTemplate{Name: template})
 	}
 	return w
 }
 
-func group(workload, template string) *schedulingv1beta1.PodGroup {
-	return &schedulingv1beta1.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
-		Spec: schedulingv1beta1.PodGroupSpec{WorkloadRef: &schedulingv1beta1.WorkloadReference{
+func group(workload, template string) *schedulingv1alpha3.PodGroup {
+	return &schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
+		Spec: schedulingv1alpha3.PodGroupSpec{WorkloadRef: &schedulingv1alpha3.WorkloadReference{
 			WorkloadName: workload, TemplateName: template}}}
 }
 
@@ -44,7 +44,7 @@ func TestWorkloads(t *testing.T) {
 	none.Spec.WorkloadRef = nil
 	subject := plugintest.New(t, Descriptor, "", workload("w", "a", "b"), leaving, elsewhere)
 	for name, test := range map[string]struct {
-		group *schedulingv1beta1.PodGroup
+		group *schedulingv1alpha3.PodGroup
 		want  string
 	}{
 		"no reference":         {none, ""},
@@ -67,7 +67,7 @@ func TestWorkloads(t *testing.T) {
 
 func TestAWorkloadIsReadLiveWhereTheCacheHasNone(t *testing.T) {
 	for name, test := range map[string]struct {
-		live *schedulingv1beta1.Workload
+		live *schedulingv1alpha3.Workload
 		err  error
 		code int
 		want string

@@ -15,7 +15,8 @@ import (
 
 var update = flag.Bool("update", false, "write the table of docs/plugins.md")
 
-// removed has the plugins that Kubernetes no longer has, and until when it had them.
+// removed has the plugins that Kubernetes no longer has and that run nevertheless, and until when it had
+// them.
 // Source: the plugins' manual pages.
 var removed = map[string]string{
 	"SecurityContextDeny":   "until 1.29",
@@ -60,6 +61,9 @@ func pluginTable(t *testing.T) string {
 	for _, d := range plugins.List {
 		state := "off by default"
 		until, gone := removed[d.Name]
+		if d.Until != "" {
+			until, gone = "until "+d.Until, true
+		}
 		switch upstream := slices.Contains(options.AllOrderedPlugins, d.Name); {
 		case upstream == gone:
 			t.Errorf("%s: Kubernetes has it: %t; the list of removed plugins has it: %t", d.Name,
@@ -72,6 +76,9 @@ func pluginTable(t *testing.T) string {
 		byDefault := "off"
 		if d.Default {
 			byDefault = "on"
+		}
+		if d.Until != "" {
+			byDefault += " with `--emulated-version=" + d.Until + "`"
 		}
 		if d.Gate != "" {
 			byDefault += ", with the feature gate " + string(d.Gate)
