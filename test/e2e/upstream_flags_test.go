@@ -97,7 +97,7 @@ func TestFlagsOfKubeAPIServer(t *testing.T) {
 		return err
 	})
 	for line := range strings.Lines(srv.stderr.String()) {
-		if !json.Valid([]byte(line)) && !strings.HasPrefix(line, "Flag --enable-logs-handler has been deprecated") {
+		if !json.Valid([]byte(line)) {
 			t.Errorf("the log has a line that is not JSON: %s", line)
 		}
 	}
