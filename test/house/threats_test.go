@@ -8,20 +8,22 @@ import (
 	"testing"
 )
 
+// namedTest is a test that a page names, such as `webhook.TestCall`.
+var namedTest = regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
+
 // Each row of docs/threats.md names a test, and each test that it names exists.
 func TestThreats(t *testing.T) {
 	page, err := os.ReadFile("../../docs/threats.md")
 	if err != nil {
 		t.Fatal(err)
 	}
-	named := regexp.MustCompile("`([a-z0-9/]+)\\.((?:Test|Fuzz)[A-Za-z0-9]+)`")
 	rows := 0
 	for line := range strings.Lines(string(page)) {
 		if !strings.HasPrefix(line, "| ") || strings.HasPrefix(line, "| ---") || strings.HasPrefix(line, "| threat") {
 			continue
 		}
 		rows++
-		tests := named.FindAllStringSubmatch(line, -1)
+		tests := namedTest.FindAllStringSubmatch(line, -1)
 		if len(tests) == 0 {
 			t.Errorf("no test: %s", line)
 		}
@@ -33,6 +35,23 @@ func TestThreats(t *testing.T) {
 	}
 	if rows < 30 {
 		t.Errorf("docs/threats.md has %d threats", rows)
+	}
+}
+
+// The tests that docs/design/upstream-tests.md names exist.
+func TestUpstreamTests(t *testing.T) {
+	page, err := os.ReadFile("../../docs/design/upstream-tests.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	tests := namedTest.FindAllStringSubmatch(string(page), -1)
+	for _, test := range tests {
+		if !hasTest(t, test[1], test[2]) {
+			t.Errorf("package %s has no %s", test[1], test[2])
+		}
+	}
+	if len(tests) < 15 {
+		t.Errorf("docs/design/upstream-tests.md names %d tests", len(tests))
 	}
 }
 

@@ -10,13 +10,13 @@ import (
 )
 
 const (
-	workload = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: Workload, metadata: {name: w},
+	workload = `{apiVersion: scheduling.k8s.io/v1alpha3, kind: Workload, metadata: {name: w},
 spec: {podGroupTemplates: [{name: a, schedulingPolicy: {basic: {}}}]}}`
 
-	group = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: g},
-spec: {podGroupTemplateRef: {workload: {workloadName: w, podGroupTemplateName: a}}, schedulingPolicy: {basic: {}}}}`
+	group = `{apiVersion: scheduling.k8s.io/v1alpha3, kind: PodGroup, metadata: {name: g},
+spec: {workloadRef: {workloadName: w, templateName: a}, schedulingPolicy: {basic: {}}}}`
 
-	gang = `{apiVersion: scheduling.k8s.io/v1alpha2, kind: PodGroup, metadata: {name: gang},
+	gang = `{apiVersion: scheduling.k8s.io/v1alpha3, kind: PodGroup, metadata: {name: gang},
 spec: {schedulingPolicy: {gang: {minCount: 2}}}}`
 
 	job = `{apiVersion: batch/v1, kind: Job, metadata: {name: j}, spec: {parallelism: 2, template: {spec: {
@@ -24,11 +24,12 @@ schedulingGroup: {podGroupName: gang}, containers: [{name: c, image: i}], restar
 )
 
 // The plugins that are behind feature gates which are off by default: with the gates on they act,
-// and without them the same requests pass, or their kinds aren't there.
+// and without them the same requests pass, or their kinds aren't there. Kubernetes had
+// PodGroupWorkloadExists and JobValidation until 1.36.
 func TestGates(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, "--feature-gates=GenericWorkload=true,ClusterTrustBundle=true",
-		"--runtime-config=scheduling.k8s.io/v1alpha2=true,certificates.k8s.io/v1beta1=true")
+	p := servertest.NewProcess(t, "--emulated-version=1.36", "--feature-gates=GenericWorkload=true,ClusterTrustBundle=true",
+		"--runtime-config=scheduling.k8s.io/v1alpha3=true,certificates.k8s.io/v1beta1=true")
 	p.Start(t)
 	c := p.Connect(t)
 	u := admin(t, c)
@@ -40,19 +41,19 @@ func TestGates(t *testing.T) {
 	if f := created.GetFinalizers(); len(f) != 1 || f[0] != "scheduling.k8s.io/podgroup-protection" {
 		t.Errorf("finalizers %q", f)
 	}
-	_, err = u.create(strings.Replace(strings.Replace(group, "name: g", "name: h", 1), "Name: a", "Name: b", 1))
+	_, err = u.create(strings.Replace(strings.Replace(group, "name: g", "name: h", 1), "templateName: a", "templateName: b", 1))
 	u.want(err, `PodGroup rejected: PodGroupTemplate "b" not found in Workload "w"`)
 
 	// Of a group that is there nothing more is asked.
 	u.must(strings.Replace(workload, "name: w}", "name: leaving, finalizers: [example.com/f]}", 1))
-	leaving := u.must(strings.Replace(strings.Replace(group, "name: g", "name: left", 1), "Name: w", "Name: leaving",
-		1))
+	leaving := u.must(strings.Replace(strings.Replace(group, "name: g", "name: left", 1), "workloadName: w",
+		"workloadName: leaving", 1))
 	if err := u.of(servertest.Parsed(t, workload)).Delete(t.Context(), "leaving", metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	u.eventually(`PodGroup rejected: Workload "leaving" is being deleted`, func() error {
-		_, err := u.create(strings.Replace(strings.Replace(group, "name: g", "name: late", 1), "Name: w",
-			"Name: leaving", 1))
+		_, err := u.create(strings.Replace(strings.Replace(group, "name: g", "name: late", 1), "workloadName: w",
+			"workloadName: leaving", 1))
 		return err
 	})
 	_, err = u.patch(leaving, `status: {conditions: [{type: T, status: "True", reason: R, message: M,
@@ -117,11 +118,28 @@ lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
 	u.eventually("", func() error { _, err := jane.patch(stored, `metadata: {labels: {l: "1"}}`); return err })
 }
 
+// Plugins that Kubernetes no longer has don't run, and flags that name them are accepted with a warning.
+func TestEnded(t *testing.T) {
+	t.Parallel()
+	p := servertest.NewProcess(t, "--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha3=true",
+		"--enable-admission-plugins=PodGroupWorkloadExists", "--disable-admission-plugins=JobValidation")
+	p.Start(t)
+	admin(t, p.Connect(t)).must(group)
+	for _, want := range []string{
+		"admission plugin PodGroupWorkloadExists ended with Kubernetes 1.36, and doesn't run: remove it from --enable-admission-plugins",
+		"admission plugin JobValidation ended with Kubernetes 1.36, and doesn't run: remove it from --disable-admission-plugins",
+	} {
+		if !strings.Contains(p.Log(), want) {
+			t.Errorf("the log doesn't have %q:\n%s", want, p.Log())
+		}
+	}
+}
+
 // What is on by default is off with its gate. NodeDeclaredFeatures can't be off alone: four other
 // gates need it.
 func TestGatesOff(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, "--feature-gates=PodTopologyLabelsAdmission=false,NodeDeclaredFeatures=false,"+
+	p := servertest.NewProcess(t, "--emulated-version=1.36", "--feature-gates=PodTopologyLabelsAdmission=false,NodeDeclaredFeatures=false,"+
 		"ExtendWebSocketsToKubelet=false,InPlacePodLevelResourcesVerticalScaling=false,"+
 		"InPlacePodVerticalScalingInitContainers=false,RestartAllContainersOnContainerExits=false")
 	p.Start(t)

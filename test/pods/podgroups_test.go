@@ -15,8 +15,7 @@ import (
 func TestPodGroupsHavePriorities(t *testing.T) {
 	t.Parallel()
 	process := servertest.NewProcess(t,
-		"--feature-gates=GenericWorkload=true,GangScheduling=true,WorkloadAwarePreemption=true",
-		"--runtime-config=scheduling.k8s.io/v1alpha2=true")
+		"--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha3=true")
 	process.Start(t)
 	c := process.Connect(t)
 	class := &schedulingv1.PriorityClass{ObjectMeta: metav1.ObjectMeta{Name: "high"}, Value: 1000}

@@ -16,16 +16,12 @@ import (
 func TestProtectionInOlderVersions(t *testing.T) {
 	t.Parallel()
 	for name, test := range map[string]struct {
-		flags   []string
-		version string // of the classes
-		kept    bool
+		flags []string
+		kept  bool
 	}{
-		"1.33": {[]string{"--emulated-version=1.33", "--runtime-config=storage.k8s.io/v1beta1=true"}, "v1beta1", false},
-		"1.33 with the gate": {[]string{"--emulated-version=1.33", "--feature-gates=VolumeAttributesClass=true",
-			"--runtime-config=storage.k8s.io/v1beta1=true"}, "v1beta1", true},
-		"1.35": {[]string{"--emulated-version=1.35"}, "v1", true},
+		"1.35": {[]string{"--emulated-version=1.35"}, true},
 		"1.35 without the gate": {[]string{"--emulated-version=1.35", "--feature-gates=VolumeAttributesClass=false"},
-			"v1", false},
+			false},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -39,10 +35,9 @@ func TestProtectionInOlderVersions(t *testing.T) {
 			if len(claim.Finalizers) != 1 || len(volume.Finalizers) != 1 {
 				t.Errorf("finalizers of a claim %q, of a volume %q", claim.Finalizers, volume.Finalizers)
 			}
-			classes := c.Dynamic.Resource(schema.GroupVersionResource{Group: "storage.k8s.io", Version: test.version,
+			classes := c.Dynamic.Resource(schema.GroupVersionResource{Group: "storage.k8s.io", Version: "v1",
 				Resource: "volumeattributesclasses"})
-			class := must(classes.Create(t.Context(), servertest.Parsed(t, `{apiVersion: storage.k8s.io/`+test.version+
-				`, kind: VolumeAttributesClass, metadata: {name: fast}, driverName: example.com/disk, parameters: `+
+			class := must(classes.Create(t.Context(), servertest.Parsed(t, `{apiVersion: storage.k8s.io/v1, kind: VolumeAttributesClass, metadata: {name: fast}, driverName: example.com/disk, parameters: `+
 				`{a: b}}`),
 				metav1.CreateOptions{}))(t)
 			var want []string
@@ -54,12 +49,6 @@ func TestProtectionInOlderVersions(t *testing.T) {
 			}
 			must(struct{}{}, classes.Delete(t.Context(), "fast", metav1.DeleteOptions{}))(t)
 			switch {
-			case test.version == "v1beta1" && test.kept:
-				// the controller knows v1 alone, as in Kubernetes
-				if left := must(classes.Get(t.Context(), "fast",
-					metav1.GetOptions{}))(t); left.GetDeletionTimestamp() == nil {
-					t.Error("it isn't being deleted")
-				}
 			case test.kept: // nobody uses it: the controller lets it go
 				servertest.Eventually(t, "the class to be gone", func() bool {
 					_, err := classes.Get(t.Context(), "fast", metav1.GetOptions{})
