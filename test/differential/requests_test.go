@@ -21,10 +21,12 @@ func requests() []request {
 		optionalPluginRequests(), validatingPolicyRequests(), mutatingPolicyRequests(), namespaceRequests, eventRequests)
 }
 
-// emulatedRequests returns the requests whose objects all emulated versions serve.
+// emulatedRequests returns the requests that all emulated versions serve. Pods have labels of their
+// node's topology since 1.35.
 func emulatedRequests() []request {
-	return slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
+	all := slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
 		certificateRequests, kubeletRequests, optionalPluginRequests(), validatingPolicyRequests(), namespaceRequests)
+	return slices.DeleteFunc(all, func(r request) bool { return strings.HasPrefix(r.until, "topology.kubernetes.io/") })
 }
 
 func create(path, body string) request { return request{verb: "POST", path: path, body: body} }
