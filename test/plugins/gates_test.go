@@ -80,23 +80,6 @@ lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
 	_, err = u.patch(j, "status: {active: 1}", "status")
 	u.want(err, "")
 
-	// A deleted group stays until its pod has gone.
-	member := u.must(pod("schedulingGroup: {podGroupName: g}"))
-	if err := u.of(created).Delete(t.Context(), "g", metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	if left, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{}); err != nil ||
-		left.GetDeletionTimestamp() == nil {
-		t.Errorf("after its deletion the group is %v, %v", left, err)
-	}
-	if err := u.of(member).Delete(t.Context(), member.GetName(), metav1.DeleteOptions{}); err != nil {
-		t.Fatal(err)
-	}
-	u.eventually("not found", func() error {
-		_, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{})
-		return err
-	})
-
 	jane := u.as(c, "jane")
 	ca := strings.ReplaceAll("\n"+string(c.Config.CAData), "\n", "\n    ")
 	bundle := "apiVersion: certificates.k8s.io/v1beta1\nkind: ClusterTrustBundle\n" +
@@ -119,12 +102,31 @@ lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
 }
 
 // Plugins that Kubernetes no longer has don't run, and flags that name them are accepted with a warning.
+// PodGroupProtection runs without them.
 func TestEnded(t *testing.T) {
 	t.Parallel()
-	p := servertest.NewProcess(t, "--feature-gates=GenericWorkload=true", "--runtime-config=scheduling.k8s.io/v1alpha3=true",
+	p := servertest.NewProcess(t, "--feature-gates=GenericWorkload=true",
+		"--runtime-config=scheduling.k8s.io/v1alpha3=true,scheduling.k8s.io/v1beta1=true",
 		"--enable-admission-plugins=PodGroupWorkloadExists", "--disable-admission-plugins=JobValidation")
 	p.Start(t)
-	admin(t, p.Connect(t)).must(group)
+	u := admin(t, p.Connect(t))
+	created := u.must(group)
+	// A deleted group stays until its pod has gone.
+	member := u.must(pod("schedulingGroup: {podGroupName: g}"))
+	if err := u.of(created).Delete(t.Context(), "g", metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	if left, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{}); err != nil ||
+		left.GetDeletionTimestamp() == nil {
+		t.Errorf("after its deletion the group is %v, %v", left, err)
+	}
+	if err := u.of(member).Delete(t.Context(), member.GetName(), metav1.DeleteOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	u.eventually("not found", func() error {
+		_, err := u.of(created).Get(t.Context(), "g", metav1.GetOptions{})
+		return err
+	})
 	for _, want := range []string{
 		"admission plugin PodGroupWorkloadExists ended with Kubernetes 1.36, and doesn't run: remove it from --enable-admission-plugins",
 		"admission plugin JobValidation ended with Kubernetes 1.36, and doesn't run: remove it from --disable-admission-plugins",
