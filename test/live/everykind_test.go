@@ -33,7 +33,7 @@ var everyKind = []string{"--disable-admission-plugins=ServiceAccount,StorageObje
 	"--runtime-config=api/all=true,policy/v1beta1/podsecuritypolicies=true,settings.k8s.io/v1alpha1=true"}
 
 // gates are those that some kinds need.
-var gates = []featuregate.Feature{"ClusterTrustBundle", "GenericWorkload", "PodCertificateRequest",
+var gates = []featuregate.Feature{"CSIVolumeHealth", "ClusterTrustBundle", "GenericWorkload", "PodCertificateRequest",
 	"StorageVersionMigrator"}
 
 // An object of every kind that a server may serve, with a status if the kind has one, is state as
