@@ -82,7 +82,7 @@ func (c *config) newExtensions(next server.DelegationTarget) (*extensionsserver.
 				func(schema.GroupResource) bool { return c.options.Etcd.EnableWatchCache }),
 			MasterCount:         1,
 			AuthResolverWrapper: c.conversionWebhooks(),
-			ServiceResolver:     c.serviceResolver,
+			ServiceResolver:     c.conversionServices(),
 		},
 	}
 	s, err := config.Complete().New(next)
@@ -120,6 +120,15 @@ func (c *config) conversionWebhooks() webhook.AuthenticationInfoResolverWrapper 
 			ClientConfigForServiceFunc: func(string, string, int) (*rest.Config, error) { return failing, nil },
 		}
 	}
+}
+
+// conversionServices returns what finds the Services of conversion webhooks. It is asked before a call
+// is made, so it must not fail in place of a call that isn't made.
+func (c *config) conversionServices() webhook.ServiceResolver {
+	if c.options.NoConversion == nil {
+		return c.serviceResolver
+	}
+	return webhook.NewDefaultServiceResolver()
 }
 
 // failingTransport is a transport that fails with an error.
