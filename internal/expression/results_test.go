@@ -19,8 +19,8 @@ import (
 	"k8s.io/apiserver/pkg/cel/environment"
 )
 
-// What expressions come to, and cost, is what they do in upstream's conditions, which read a typed
-// object by reflection.
+// Expressions have the results and the costs of upstream's conditions, which read a typed object by
+// reflection.
 func TestResultsAreUpstreams(t *testing.T) {
 	object := pod()
 	object.Annotations, object.Finalizers = map[string]string{}, []string{}

@@ -20,8 +20,7 @@ type valueCase struct {
 	given, want string
 }
 
-// check creates the object where the policy has the mutation, and compares the answer with what is
-// wanted.
+// check creates the object under a policy with the mutation, and compares the answer with test.want.
 func (test valueCase) check(t *testing.T, of dynamic.NamespaceableResourceInterface, policy mutatingPolicy,
 	kind string) {
 	t.Helper()
@@ -161,8 +160,8 @@ func TestMutatingValuesWithoutSchema(t *testing.T) {
 	}
 }
 
-// What a custom resource that is a policy's param says becomes part of a pod. A label that both have
-// is the param's.
+// A policy copies fields of its param, a custom resource, into a pod. If both have a label, the param's
+// wins.
 //
 // Source: k8s.io/kubernetes/test/integration/apiserver/cel/mutatingadmissionpolicy_test.go#Test_MutatingAdmissionPolicy_CustomResourceParamRef 026bfa6d
 func TestMutatingByCustomParams(t *testing.T) {

@@ -25,7 +25,7 @@ import (
 // The release before, Kubernetes 1.36.3 with etcd 3.6, has written the data directory and the backup in
 // testdata/v1.36: a namespace with a quota of three ConfigMaps and one ConfigMap besides the root
 // certificate's, a custom resource, and a mutating policy, which that release stored in another version.
-// This release goes on where that one stopped.
+// A server opens the data of the release before, and serves, charges and stores as that one did.
 func TestUpgrade(t *testing.T) {
 	t.Parallel()
 	for name, fill := range map[string]func(*testing.T, string){
@@ -42,7 +42,7 @@ func TestUpgrade(t *testing.T) {
 			server := gatehousetest.StartIn(t, dir)
 			goesOn(t, server)
 			server.Stop()
-			// What this release has stored it reads again.
+			// It reads its own writes after another start.
 			c := servertest.Connect(gatehousetest.StartIn(t, dir))
 			if used := usedBy(t, c); used != "3" {
 				t.Errorf("after another start %s ConfigMaps are charged, not 3", used)
