@@ -9,7 +9,6 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
-	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/watch"
@@ -56,24 +55,19 @@ func TestControllerThatCannotWork(t *testing.T) {
 }
 
 // Controllers that run apart go by feature gates of their own, which should be the server's. Here
-// they aren't: without the gate of devices that are extended resources, too, what the server has
-// counted looks wrong to the controller, which has it count again.
+// they aren't: without the gate of what pods request as a whole, what the server has counted looks
+// wrong to the controller, which has it count again.
 func TestControllersGates(t *testing.T) {
 	t.Parallel()
 	srv := serve(t, "--controllers=")
-	class := &resourcev1.DeviceClass{ObjectMeta: metav1.ObjectMeta{Name: "gpus"},
-		Spec: resourcev1.DeviceClassSpec{ExtendedResourceName: new("example.com/gpu")}}
-	claim := &resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Name: "c"}}
-	claim.Spec.Devices.Requests = []resourcev1.DeviceRequest{{Name: "r",
-		Exactly: &resourcev1.ExactDeviceRequest{DeviceClassName: "gpus", Count: 2}}}
-	const limited = "requests.example.com/gpu"
+	pod := newPod("p", "")
+	pod.Spec.Resources = &corev1.ResourceRequirements{
+		Requests: corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("2")}}
+	const limited = corev1.ResourceRequestsCPU
 	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{limited: resource.MustParse("9")}}}
 	quotas := srv.client.CoreV1().ResourceQuotas("default")
-	_, err := srv.client.ResourceV1().DeviceClasses().Create(t.Context(), class, metav1.CreateOptions{})
-	if err == nil {
-		_, err = srv.client.ResourceV1().ResourceClaims("default").Create(t.Context(), claim, metav1.CreateOptions{})
-	}
+	_, err := srv.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
 	if err == nil {
 		_, err = quotas.Create(t.Context(), limit, metav1.CreateOptions{})
 	}
@@ -97,7 +91,7 @@ func TestControllersGates(t *testing.T) {
 	}
 	defer again.Stop()
 	apart := startFor(t, exec.Command(binaries.gatehouse, "controllers", "--kubeconfig="+srv.kubeconfig,
-		"--feature-gates=DRAExtendedResource=false"))
+		"--feature-gates=PodLevelResources=false"))
 	select {
 	case event := <-again.ResultChan():
 		if event.Type != watch.Modified {

@@ -75,7 +75,7 @@ func TestRuntimeConfig(t *testing.T) {
 			t.Errorf("%s is served:\n%s", version, versions)
 		}
 	}
-	for version := range strings.FieldsSeq("networking.k8s.io/v1beta1 storage.k8s.io/v1beta1 resource.k8s.io/v1beta2") {
+	for version := range strings.FieldsSeq("certificates.k8s.io/v1beta1 coordination.k8s.io/v1beta1 resource.k8s.io/v1beta2") {
 		if !strings.Contains(versions, "\n"+version+"\n") {
 			t.Errorf("%s isn't served:\n%s", version, versions)
 		}

@@ -15,7 +15,7 @@ import (
 // of it.
 func TestQuietServer(t *testing.T) {
 	t.Parallel()
-	srv := serve(t, "--emulated-version=1.33", "--etcd-servers-overrides=/events#http://"+startPlainEtcd(t))
+	srv := serve(t, "--emulated-version=1.34", "--etcd-servers-overrides=/events#http://"+startPlainEtcd(t))
 	// The metrics tell the sizes of both databases. A scrape leaves out the one that doesn't answer
 	// within a second, which a busy machine may not manage.
 	eventually(t, startTimeout, func(ctx context.Context) error {

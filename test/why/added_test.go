@@ -125,18 +125,18 @@ func TestDropped(t *testing.T) {
 	configuration := &admissionregistrationv1.MutatingWebhookConfiguration{
 		ObjectMeta: metav1.ObjectMeta{Name: namespace}}
 	group := namespace + ".example.com"
-	for name, patch := range map[string]string{
-		"typed": `[{"op":"add","path":"/spec/containers/0/imagePullPolice","value":"Never"},` +
-			`{"op":"add","path":"/metadata/labels/a","value":"b"}]`,
-		"custom": `[{"op":"add","path":"/spec/sword","value":"long"},` +
+	for _, hook := range []struct{ name, patch string }{
+		{"typed", `[{"op":"add","path":"/spec/containers/0/imagePullPolice","value":"Never"},` +
+			`{"op":"add","path":"/metadata/labels/a","value":"b"}]`},
+		{"custom", `[{"op":"add","path":"/spec/sword","value":"long"},` +
 			`{"op":"replace","path":"/spec/horse","value":"b"},` +
-			`{"op":"add","path":"/spec/arms","value":[{"kind":"axe","lenght":1}]}]`,
-		"again": `[{"op":"add","path":"/spec/shield","value":"round"}]`,
-		"known": `[{"op":"replace","path":"/spec/horse","value":"b"}]`,
+			`{"op":"add","path":"/spec/arms","value":[{"kind":"axe","lenght":1}]}]`},
+		{"again", `[{"op":"add","path":"/spec/shield","value":"round"}]`},
+		{"known", `[{"op":"replace","path":"/spec/horse","value":"b"}]`},
 	} {
-		w := mutating(name, namespace, webhooktest.New(t, webhooktest.Patch(patch)).ClientConfig("/"),
+		w := mutating(hook.name, namespace, webhooktest.New(t, webhooktest.Patch(hook.patch)).ClientConfig("/"),
 			rule("CREATE", "", "pods"), rule("CREATE", group, "*"))
-		if name == "again" {
+		if hook.name == "again" {
 			w.Name, w.ObjectSelector = "z"+w.Name, labelled("custom")
 		}
 		configuration.Webhooks = append(configuration.Webhooks, w)
