@@ -20,5 +20,5 @@
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package apis
 
-//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen@v0.37.2 --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
-//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen@v0.0.0-20260317180543-43fb72c5454a --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
+//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
+//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1

@@ -76,8 +76,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.Rule{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Rule{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -137,8 +136,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigur
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.Initializer{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Initializer{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -187,8 +185,7 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigur
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1alpha1.InitializerConfiguration{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.InitializerConfiguration{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -222,9 +219,8 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -242,9 +238,8 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -262,9 +257,8 @@ func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.Ref
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -382,8 +376,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+										Ref: ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -408,9 +401,8 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -515,9 +507,8 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -541,8 +532,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(decisionsv1alpha1.Step{}.OpenAPIModelName()),
+										Ref: ref(decisionsv1alpha1.Step{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -599,8 +589,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(decisionsv1alpha1.Decision{}.OpenAPIModelName()),
+										Ref: ref(decisionsv1alpha1.Decision{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -863,8 +852,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+										Ref: ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -889,8 +877,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(decisionsv1alpha1.Call{}.OpenAPIModelName()),
+										Ref: ref(decisionsv1alpha1.Call{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -939,9 +926,8 @@ func schema_gatehousedev_apis_decisions_v1alpha1_User(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1063,8 +1049,7 @@ func schema_gatehousedev_apis_policy_v1beta1_FSGroupStrategyOptions(ref common.R
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.IDRange{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1216,8 +1201,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicyList(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.PodSecurityPolicy{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.PodSecurityPolicy{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1258,9 +1242,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1278,9 +1261,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1298,9 +1280,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1318,9 +1299,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1345,8 +1325,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.HostPortRange{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.HostPortRange{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1433,8 +1412,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.AllowedHostPath{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.AllowedHostPath{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1452,8 +1430,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.AllowedFlexVolume{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.AllowedFlexVolume{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1471,8 +1448,7 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.AllowedCSIDriver{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.AllowedCSIDriver{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1490,9 +1466,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1510,9 +1485,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1530,9 +1504,8 @@ func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.Re
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1580,8 +1553,7 @@ func schema_gatehousedev_apis_policy_v1beta1_RunAsGroupStrategyOptions(ref commo
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.IDRange{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1623,8 +1595,7 @@ func schema_gatehousedev_apis_policy_v1beta1_RunAsUserStrategyOptions(ref common
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.IDRange{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1658,9 +1629,8 @@ func schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref com
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: "",
-										Type:    []string{"string"},
-										Format:  "",
+										Type:   []string{"string"},
+										Format: "",
 									},
 								},
 							},
@@ -1736,8 +1706,7 @@ func schema_gatehousedev_apis_policy_v1beta1_SupplementalGroupsStrategyOptions(r
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(v1beta1.IDRange{}.OpenAPIModelName()),
+										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1829,8 +1798,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref(settingsv1alpha1.PodPreset{}.OpenAPIModelName()),
+										Ref: ref(settingsv1alpha1.PodPreset{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -1871,8 +1839,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref("k8s.io/api/core/v1.EnvVar"),
+										Ref: ref("k8s.io/api/core/v1.EnvVar"),
 									},
 								},
 							},
@@ -1890,8 +1857,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref("k8s.io/api/core/v1.EnvFromSource"),
+										Ref: ref("k8s.io/api/core/v1.EnvFromSource"),
 									},
 								},
 							},
@@ -1909,8 +1875,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref("k8s.io/api/core/v1.Volume"),
+										Ref: ref("k8s.io/api/core/v1.Volume"),
 									},
 								},
 							},
@@ -1928,8 +1893,7 @@ func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Default: map[string]interface{}{},
-										Ref:     ref("k8s.io/api/core/v1.VolumeMount"),
+										Ref: ref("k8s.io/api/core/v1.VolumeMount"),
 									},
 								},
 							},
