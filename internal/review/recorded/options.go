@@ -1,0 +1,104 @@
+package recorded
+
+import (
+	"encoding/json"
+	"net/url"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	metainternalversion "k8s.io/apimachinery/pkg/apis/meta/internalversion/scheme"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/client-go/kubernetes/scheme"
+)
+
+// setOptions sets the operation's options as the server reads them: from the query, and of a
+// deletion from its body if it has one.
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go#DeleteResource
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToCreateOptions
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToUpdateOptions
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go#updateToCreateOptions
+func (rec *Record) setOptions(q *Request) {
+	query := queryOf(q.URI)
+	decode := func(into runtime.Object) {
+		if metainternalversion.ParameterCodec.DecodeParameters(query, metav1.SchemeGroupVersion, into) != nil {
+			q.unjudge(Unparseable)
+		}
+	}
+	switch q.Operation {
+	case admission.Create:
+		options := &metav1.CreateOptions{}
+		decode(options)
+		setKind(options, "CreateOptions")
+		q.Options = options
+	case admission.Update:
+		options := &metav1.UpdateOptions{}
+		decode(options)
+		setKind(options, "UpdateOptions")
+		q.Options = options
+	case admission.Delete:
+		options := &metav1.DeleteOptions{}
+		if body := rec.event.request; isNull(body) {
+			decode(options)
+		} else if json.Unmarshal(body, options) != nil {
+			q.unjudge(Unparseable)
+		}
+		setKind(options, "DeleteOptions")
+		q.Options = options
+	}
+}
+
+func setKind(options runtime.Object, kind string) {
+	options.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(kind))
+}
+
+// connectOptions returns the object that a connection has: options in the URI.
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go#getRequestOptions
+func connectOptions(e *event) ([]byte, Reason) {
+	uri := text(e.uri)
+	parsed, err := url.ParseRequestURI(uri)
+	if err != nil {
+		return nil, Unparseable
+	}
+	query, err := url.ParseQuery(parsed.RawQuery)
+	if err != nil {
+		return nil, Unparseable
+	}
+	kind := connections[e.resource+"/"+e.subresource]
+	if e.subresource == "proxy" {
+		query["path"] = []string{proxyPath(parsed.Path, e)}
+	}
+	gvk := corev1.SchemeGroupVersion.WithKind(kind)
+	options, err := scheme.Scheme.New(gvk)
+	if err != nil {
+		return nil, Unparseable
+	}
+	if scheme.ParameterCodec.DecodeParameters(query, corev1.SchemeGroupVersion, options) != nil {
+		return nil, Unparseable
+	}
+	options.GetObjectKind().SetGroupVersionKind(gvk)
+	data, err := json.Marshal(options)
+	if err != nil {
+		return nil, Unparseable
+	}
+	return data, ""
+}
+
+// proxyPath returns the path behind /proxy, with the slashes that the server has it with.
+func proxyPath(path string, e *event) string {
+	// /api/v1/namespaces/NAMESPACE/pods/NAME/proxy/PATH, or /api/v1/nodes/NAME/proxy/PATH
+	parts := strings.Split(strings.Trim(path, "/"), "/")
+	behind := 5
+	if e.resource != "nodes" {
+		behind = 7
+	}
+	rest := ""
+	if len(parts) > behind {
+		rest = "/" + strings.Join(parts[behind:], "/")
+	}
+	if strings.HasSuffix(path, "/") && !strings.HasSuffix(rest, "/") {
+		rest += "/"
+	}
+	return rest
+}
