@@ -192,4 +192,3 @@ func queryOf(uri string) url.Values {
 	}
 	return values
 }
-

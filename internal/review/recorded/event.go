@@ -21,7 +21,7 @@ type event struct {
 	kind   lineKind
 
 	// Of an audit event:
-	level, stage, auditID, uri, verb, user, impersonated, userAgent  []byte
+	level, stage, auditID, uri, verb, user, impersonated, userAgent []byte
 	objectRef, status, request, response, received, at, annotations []byte
 	// Of an event list:
 	items []byte

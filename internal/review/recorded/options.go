@@ -10,7 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
-	"k8s.io/client-go/kubernetes/scheme"
+	"k8s.io/utils/ptr"
 )
 
 // setOptions sets the operation's options as the server reads them: from the query, and of a
@@ -69,20 +69,50 @@ func connectOptions(e *event) ([]byte, Reason) {
 	if e.subresource == "proxy" {
 		query["path"] = []string{proxyPath(parsed.Path, e)}
 	}
-	gvk := corev1.SchemeGroupVersion.WithKind(kind)
-	options, err := scheme.Scheme.New(gvk)
-	if err != nil {
+	options, ok := optionsOfQuery(kind, query)
+	if !ok {
 		return nil, Unparseable
 	}
-	if scheme.ParameterCodec.DecodeParameters(query, corev1.SchemeGroupVersion, options) != nil {
-		return nil, Unparseable
-	}
-	options.GetObjectKind().SetGroupVersionKind(gvk)
+	options.GetObjectKind().SetGroupVersionKind(corev1.SchemeGroupVersion.WithKind(kind))
 	data, err := json.Marshal(options)
 	if err != nil {
 		return nil, Unparseable
 	}
 	return data, ""
+}
+
+// optionsOfQuery reads the options of a kind. client-go's scheme can only write them.
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodExecOptions
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodAttachOptions
+// Source: k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go#Convert_Slice_string_To_Slice_int32
+func optionsOfQuery(kind string, query url.Values) (runtime.Object, bool) {
+	switch kind {
+	case "PodExecOptions":
+		return &corev1.PodExecOptions{Stdin: isSet(query, "stdin"), Stdout: isSet(query, "stdout"),
+			Stderr: isSet(query, "stderr"), TTY: isSet(query, "tty"), Container: query.Get("container"),
+			Command: query["command"]}, true
+	case "PodAttachOptions":
+		return &corev1.PodAttachOptions{Stdin: isSet(query, "stdin"), Stdout: isSet(query, "stdout"),
+			Stderr: isSet(query, "stderr"), TTY: isSet(query, "tty"), Container: query.Get("container")}, true
+	case "PodPortForwardOptions":
+		options := &corev1.PodPortForwardOptions{}
+		err := metav1.Convert_Slice_string_To_Slice_int32(ptr.To(query["ports"]), &options.Ports, nil)
+		return options, err == nil
+	case "PodProxyOptions":
+		return &corev1.PodProxyOptions{Path: query.Get("path")}, true
+	case "ServiceProxyOptions":
+		return &corev1.ServiceProxyOptions{Path: query.Get("path")}, true
+	case "NodeProxyOptions":
+		return &corev1.NodeProxyOptions{Path: query.Get("path")}, true
+	}
+	return nil, false
+}
+
+// isSet reports whether a parameter is there and doesn't say no.
+// Source: k8s.io/apimachinery/pkg/runtime/conversion.go#Convert_Slice_string_To_bool
+func isSet(query url.Values, name string) bool {
+	values := query[name]
+	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")
 }
 
 // proxyPath returns the path behind /proxy, with the slashes that the server has it with.

@@ -84,7 +84,9 @@ func judgeAnswer(code int32, message, decision, subresource string) (outcome Out
 		return Refused, true
 	case http.StatusTooManyRequests:
 		// Priority and fairness comes before authorization; a disruption budget comes after admission.
-		return NoNews, decision != "" || subresource == "eviction"
+		if decision == "" && subresource != "eviction" {
+			return "", false
+		}
 	}
 	return NoNews, true
 }

@@ -101,7 +101,9 @@ func (e *event) showsObject() bool {
 func (e *event) partial() bool { return strings.HasPrefix(e.responseHead().apiVersion, "meta.k8s.io/") }
 
 // maybeStores reports whether the event's request may have changed what is stored.
-func (e *event) maybeStores() bool { return !e.dryRun && (e.outcome == Admitted || e.outcome == Unknown) }
+func (e *event) maybeStores() bool {
+	return !e.dryRun && (e.outcome == Admitted || e.outcome == Unknown)
+}
 
 // remember keeps the object in the response, or forgets the one that was known.
 func (r *Reader) remember(key objectKey, e *event, known *base) {

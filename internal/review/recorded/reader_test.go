@@ -1,0 +1,350 @@
+package recorded
+
+import (
+	"bytes"
+	"compress/gzip"
+	"errors"
+	"io"
+	"os"
+	"path/filepath"
+	"runtime"
+	"slices"
+	"strings"
+	"testing"
+	"time"
+)
+
+// names returns the names of the requests' objects, in order.
+func names(all []*Request) string {
+	var out []string
+	for _, q := range all {
+		out = append(out, q.Name)
+	}
+	return strings.Join(out, " ")
+}
+
+func zipped(t testing.TB, content string) string {
+	t.Helper()
+	var b bytes.Buffer
+	w := gzip.NewWriter(&b)
+	if _, err := io.WriteString(w, content); err != nil {
+		t.Fatal(err)
+	}
+	if err := w.Close(); err != nil {
+		t.Fatal(err)
+	}
+	return b.String()
+}
+
+func TestFaultsOfLogs(t *testing.T) {
+	one, two, three := createdMap("one", "1", 1).line(), createdMap("two", "1", 2).line(), createdMap("three", "1", 3).line()
+	received, started := createdMap("x", "1", 4), createdMap("x", "1", 5)
+	received.stage, started.stage = "RequestReceived", "ResponseStarted"
+	panicked := createdMap("x", "1", 6)
+	panicked.stage, panicked.code = "Panic", 500
+	item := strings.TrimSpace(two)
+	list := `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","metadata":{},"items":[` + item + "," + strings.TrimSpace(three) + "]}"
+	for name, test := range map[string]struct {
+		log, names, note, err string
+		count                 func(Counts) int
+		want                  int
+	}{
+		"whole":                 {log: one + two, names: "one two"},
+		"empty":                 {log: ""},
+		"empty lines":           {log: "\n" + one + "\n  \n" + two, names: "one two"},
+		"no end of line":        {log: one + strings.TrimSpace(two), names: "one two"},
+		"truncated":             {log: one + two[:len(two)/2], names: "one", note: "audit.log:2: the last line isn't complete"},
+		"truncated first line":  {log: two[:len(two)/2], note: "audit.log:1: the last line isn't complete"},
+		"cut off in the middle": {log: one + two[:len(two)/2] + "\n" + three, names: "one", err: "audit.log:2: the line isn't a JSON"},
+		"first line cut off":    {log: two[:len(two)/2] + "\n" + three, err: "audit.log:1: the line isn't a JSON"},
+		"text":                  {log: "I0102 started\n" + one, err: "audit.log:1: the line isn't a JSON"},
+		"text at the end":       {log: one + "started", names: "one", err: "audit.log:2: the line isn't a JSON"},
+		"array":                 {log: "[" + item + "]\n", err: "audit.log:1: the line isn't a JSON"},
+		"list":                  {log: one + list + "\n", names: "one two three"},
+		"list of something":     {log: `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[1]}` + "\n", err: "audit.log:1: the items"},
+		"gzip":                  {log: zipped(t, one+two), names: "one two"},
+		"gzip twice":            {log: zipped(t, one) + zipped(t, two), names: "one two"},
+		"gzip cut off": {log: func() string { z := zipped(t, one+two); return z[:len(z)-20] }(), names: "one",
+			note: "the last line isn't complete"},
+		"twice": {log: one + two + one, names: "one two", count: func(c Counts) int { return c.Duplicates }, want: 1},
+		"other stages": {log: received.line() + started.line() + one, names: "one",
+			count: func(c Counts) int { return c.OtherStages }, want: 2},
+		"panic": {log: panicked.line() + one, names: "one", count: func(c Counts) int { return c.Panics }, want: 1},
+		"unknown kind": {log: `{"kind":"Event","apiVersion":"v1"}` + "\n" + one, names: "one", note: "audit.log:1: the line is neither",
+			count: func(c Counts) int { return c.Others }, want: 1},
+		"unknown version": {log: strings.Replace(one, "audit.k8s.io/v1", "audit.k8s.io/v9", 1) + two, names: "two",
+			note: "audit.log:1: the line is neither", count: func(c Counts) int { return c.Others }, want: 1},
+		"beta": {log: strings.Replace(one, "audit.k8s.io/v1", "audit.k8s.io/v1beta1", 1), names: "one"},
+		"reads": {log: audit{verb: "get", name: "a"}.line() + audit{verb: "watch"}.line() + audit{verb: "list"}.line() + one,
+			names: "one", count: func(c Counts) int { return c.Reads }, want: 3},
+		"access reviews": {log: audit{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}.line() +
+			audit{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"}.line() + one, names: "one",
+			count: func(c Counts) int { return c.AccessReviews }, want: 2},
+	} {
+		t.Run(name, func(t *testing.T) {
+			for _, stdin := range []bool{false, true} {
+				file, options := logFile(t, test.log), Options{}
+				if stdin {
+					file, options.Stdin = "-", strings.NewReader(test.log)
+				}
+				all, r, err := readAll(t, options, file)
+				if test.err != "" {
+					want := test.err
+					if stdin {
+						want = strings.Replace(want, "audit.log", "-", 1)
+					}
+					if err == nil || !strings.Contains(err.Error(), want) {
+						t.Errorf("error %v, want %s", err, want)
+					}
+				} else if err != nil {
+					t.Fatal(err)
+				}
+				if got := names(all); got != test.names {
+					t.Errorf("requests %q, want %q", got, test.names)
+				}
+				if notes := strings.Join(r.Notes(), "\n"); stdin {
+				} else if !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
+					t.Errorf("notes %q, want %q", notes, test.note)
+				}
+				if test.count != nil && test.count(r.Counts()) != test.want {
+					t.Errorf("counts %+v, want %d", r.Counts(), test.want)
+				}
+			}
+		})
+	}
+}
+
+// The webhook backend's document may be pretty-printed, and have any size.
+func TestDocuments(t *testing.T) {
+	pretty := func(name string, version int) string {
+		return strings.ReplaceAll(createdMap(name, "1", version).line(), `,"`, ",\n  \"")
+	}
+	items := pretty("one", 1) + "," + pretty("two", 2) + "," + pretty("three", 3)
+	list := "{\n\"items\": [\n" + items + "],\n\"kind\": \"EventList\",\n\"apiVersion\": \"audit.k8s.io/v1\"\n}\n"
+	for name, test := range map[string]struct{ log, names, err, note string }{
+		"list":          {log: list, names: "one two three"},
+		"list and more": {log: list + pretty("four", 4), names: "one two three four"},
+		"events":        {log: "{\n" + pretty("one", 1)[1:] + pretty("two", 2), names: "one two"},
+		"cut off":       {log: list[:len(list)*2/3], names: "one two", note: "the last document isn't complete"},
+		"null items":    {log: "{\n\"items\":null,\n\"kind\": \"EventList\"}"},
+		"not JSON":      {log: "{\n\"items\": [\n" + pretty("one", 1) + "?]}", names: "one", err: "the document isn't JSON"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			all, r, err := readAll(t, Options{}, logFile(t, test.log))
+			if got := names(all); got != test.names {
+				t.Errorf("requests %q, want %q", got, test.names)
+			}
+			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
+				t.Errorf("error %v, want %q", err, test.err)
+			}
+			if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
+				t.Errorf("notes %q, want %q", notes, test.note)
+			}
+		})
+	}
+	all, _, err := readAll(t, Options{}, logFile(t, list))
+	if err != nil {
+		t.Fatal(err)
+	}
+	if first, last := all[0].Source.Line, all[2].Source.Line; first >= last || last > strings.Count(list, "\n") {
+		t.Errorf("lines %d to %d", first, last)
+	}
+}
+
+func TestRecordLimit(t *testing.T) {
+	large := createdMap("large", strings.Repeat("x", 15<<20), 1) // twice: as request and as response
+	log := createdMap("one", "1", 2).line() + large.line() + createdMap("two", "1", 3).line()
+	all, _, err := readAll(t, Options{}, logFile(t, log))
+	if err != nil || names(all) != "one large two" || len(all[1].Object) < 15<<20 {
+		t.Fatalf("requests %s, error %v", names(all), err)
+	}
+	if _, _, err = readAll(t, Options{MaxRecordBytes: 1 << 20}, logFile(t, log)); !errors.Is(err, errTooLong) ||
+		!strings.Contains(err.Error(), "audit.log:2: record is too long: it has more than 1048576 bytes") {
+		t.Errorf("error %v", err)
+	}
+	document := "{\n\"items\": [\n" + log[:strings.Index(log, "\n")] + "," + large.line() + "],\n\"kind\": \"EventList\"}"
+	if _, _, err = readAll(t, Options{MaxRecordBytes: 1 << 20}, logFile(t, document)); !errors.Is(err, errTooLong) {
+		t.Errorf("document: error %v", err)
+	}
+}
+
+// endless is a log that never ends by itself.
+type endless struct {
+	next func() string
+	rest string
+	left int
+}
+
+func (e *endless) Read(p []byte) (int, error) {
+	if e.rest == "" {
+		if e.left--; e.left < 0 {
+			return 0, io.EOF
+		}
+		e.rest = e.next()
+	}
+	n := copy(p, e.rest)
+	e.rest = e.rest[n:]
+	return n, nil
+}
+
+// A log of any size takes the memory of its last objects, no more.
+func TestMemoryIsBounded(t *testing.T) {
+	value := strings.Repeat("x", 20_000)
+	n := 0
+	in := &endless{left: 4000, next: func() string {
+		n++
+		return createdMap("m"+strings.Repeat("i", n%7)+"-"+time.Duration(n).String(), value, n).line()
+	}}
+	r, err := Open([]string{"-"}, Options{Stdin: in, StateBytes: 4 << 20})
+	if err != nil {
+		t.Fatal(err)
+	}
+	var most uint64
+	for i := 0; ; i++ {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		if record.Decode(); i%1000 == 999 {
+			runtime.GC()
+			var stats runtime.MemStats
+			runtime.ReadMemStats(&stats)
+			most = max(most, stats.HeapAlloc)
+		}
+	}
+	if n != 4000 { // 160 MB
+		t.Errorf("%d events", n)
+	}
+	if most > 60<<20 {
+		t.Errorf("the heap had %d MiB", most>>20)
+	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "objects were forgotten for lack of memory") {
+		t.Errorf("notes %q", notes)
+	}
+}
+
+// A log that is written to while it is read ends where it ended when it was opened.
+func TestGrowingLog(t *testing.T) {
+	one, two := createdMap("one", "1", 1).line(), createdMap("two", "1", 2).line()
+	name := logFile(t, one+two[:100])
+	r, err := Open([]string{name}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	f, err := os.OpenFile(name, os.O_APPEND|os.O_WRONLY, 0)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := f.WriteString(two[100:] + createdMap("three", "1", 3).line()); err != nil {
+		t.Fatal(err)
+	}
+	if err := f.Close(); err != nil {
+		t.Fatal(err)
+	}
+	record, err := r.Next()
+	if err != nil || record.Decode().Name != "one" {
+		t.Fatalf("first record: %v", err)
+	}
+	if _, err := r.Next(); !errors.Is(err, io.EOF) {
+		t.Fatalf("error %v", err)
+	}
+	if read, total := r.Progress(); read != total || total != int64(len(one)+100) {
+		t.Errorf("read %d of %d bytes", read, total)
+	}
+}
+
+func TestRotatedLogs(t *testing.T) {
+	dir := t.TempDir()
+	write := func(name, content string) string {
+		path := filepath.Join(dir, name)
+		if err := os.WriteFile(path, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		return path
+	}
+	first := write("audit-2026-01-02T03-04-05.000.log.gz", zipped(t, createdMap("first", "1", 1).line()))
+	second := write("audit-2026-01-02T03-04-05.001.log", createdMap("second", "1", 2).line())
+	write("audit-2026-01-02T03-04-05.001.log.gz", "half of it") // it is being compressed
+	live := write("audit.log", createdMap("live", "1", 3).line())
+	write("notes.txt", "not a log")
+	all, r, err := readAll(t, Options{}, dir)
+	if err != nil || names(all) != "first second live" {
+		t.Errorf("requests %q, error %v", names(all), err)
+	}
+	if len(r.Notes()) > 0 {
+		t.Errorf("notes %q", r.Notes())
+	}
+	if all, _, err = readAll(t, Options{}, live, second, first); err != nil || names(all) != "first second live" {
+		t.Errorf("files: requests %q, error %v", names(all), err)
+	}
+	if all, _, err = readAll(t, Options{}, dir, live); err != nil || names(all) != "first second live" {
+		t.Errorf("one twice: requests %q, error %v", names(all), err)
+	}
+
+	// While the log is read the server rotates it, and removes the oldest.
+	r, err = Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(second); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Remove(second + ".gz"); err != nil {
+		t.Fatal(err)
+	}
+	if err := os.Rename(live, filepath.Join(dir, "audit-2026-01-02T03-05-05.000.log")); err != nil {
+		t.Fatal(err)
+	}
+	write("audit.log", createdMap("new", "1", 4).line())
+	var got []string
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		got = append(got, record.Decode().Name)
+	}
+	if !slices.Equal(got, []string{"first", "live"}) {
+		t.Errorf("requests %q", got)
+	}
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "the log was removed before it could be read") {
+		t.Errorf("notes %q", notes)
+	}
+	if _, err := Open([]string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "has no file whose name") {
+		t.Errorf("empty directory: %v", err)
+	}
+	if _, err := Open([]string{filepath.Join(dir, "missing")}, Options{}); !errors.Is(err, os.ErrNotExist) {
+		t.Errorf("missing file: %v", err)
+	}
+	if _, err := Open(nil, Options{}); err == nil {
+		t.Error("no file: no error")
+	}
+}
+
+// The logs of several servers are merged by time.
+func TestSeveralServers(t *testing.T) {
+	at := func(a audit, second int) string {
+		a.at = began.Add(time.Duration(second) * time.Second)
+		return a.line()
+	}
+	a := logFile(t, at(createdMap("m", "1", 1), 1)+at(patchedMap("m", "3", 3), 3))
+	b := logFile(t, at(patchedMap("m", "2", 2), 2)+at(patchedMap("m", "4", 4), 4))
+	all, _, err := readAll(t, Options{}, a, b)
+	if err != nil || len(all) != 4 {
+		t.Fatalf("%d requests, error %v", len(all), err)
+	}
+	for i, q := range all {
+		if q.Unjudged != "" {
+			t.Errorf("request %d: %s", i, q.Unjudged)
+		}
+		if i > 0 && text(find(q.OldObject, "data", "k")) != string(rune('0'+i)) {
+			t.Errorf("request %d: old object %s", i, q.OldObject)
+		}
+	}
+}
