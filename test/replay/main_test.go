@@ -28,7 +28,7 @@ import (
 	"gatehouse.dev/test/servertest"
 )
 
-// auditPolicy records everything but the leases of the server itself.
+// auditPolicy records everything, most of it with bodies.
 const auditPolicy = `apiVersion: audit.k8s.io/v1
 kind: Policy
 rules:
@@ -67,15 +67,15 @@ func TestMain(m *testing.M) {
 
 // question is what admission was asked.
 type question struct {
-	operation                          admission.Operation
-	resource                           schema.GroupVersionResource
-	kind                               schema.GroupVersionKind
-	subresource, namespace, name, user string
-	dryRun                             bool
-	object, oldObject                  map[string]any
-	options                            runtime.Object
-	info                               user.Info
-	validating                         bool
+	operation                    admission.Operation
+	resource                     schema.GroupVersionResource
+	kind                         schema.GroupVersionKind
+	subresource, namespace, name string
+	dryRun                       bool
+	object, oldObject            map[string]any
+	options                      runtime.Object
+	info                         user.Info
+	validating                   bool
 }
 
 // observer notes what it is asked, and refuses objects with the annotation refuse.

@@ -38,8 +38,13 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 	read := map[string]int{}
 	judged, found := 0, map[string]recorded.Reason{}
 	for _, q := range requests {
-		read[q.ID]++
-		step := strings.TrimPrefix(q.UserAgent, "step ")
+		if read[q.ID]++; q.User.GetName() == user.APIServerUser {
+			continue // the server makes what it needs before it has plugins
+		}
+		step, isStep := strings.CutPrefix(q.UserAgent, "step ")
+		if !isStep && strings.HasSuffix(q.Namespace, "-only") {
+			continue // what controllers make in each namespace
+		}
 		if want := unjudged[step]; q.Unjudged != "" && q.Unjudged != want {
 			t.Errorf("%s %s %s/%s %s %s %d %q: it wasn't judged: %s", step, q.Verb, q.Resource.Resource, q.Subresource,
 				q.Namespace, q.Name, q.Recorded.Code, q.Recorded.Message, q.Unjudged)
@@ -48,22 +53,22 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 			found[step] = q.Unjudged
 			continue
 		}
-		if q.Recorded.Outcome != recorded.Admitted && q.Recorded.Outcome != recorded.Refused {
-			continue // admission may not have been asked
+		if q.Recorded.Outcome == recorded.NoNews && first[q.ID] == nil {
+			continue // it wasn't there, for example
 		}
 		judged++
 		compare(t, q, first[q.ID], end[q.ID])
 	}
 	t.Logf("%d requests read, %d compared", len(requests), judged)
-	if judged < 100 {
-		t.Errorf("%d requests were compared", judged)
+	if judged < len(steps)-len(unjudged) {
+		t.Errorf("%d requests were compared, there are %d steps", judged, len(steps))
 	}
 	if diff := cmp.Diff(unjudged, found, cmpopts.EquateEmpty()); diff != "" {
 		t.Errorf("steps that can't be judged (-want +got):\n%s", diff)
 	}
 	for id, asked := range first {
-		if strings.HasSuffix(asked[0].resource.Resource, "reviews") {
-			continue
+		if strings.HasPrefix(asked[0].info.GetName(), "system:") {
+			continue // a controller may ask while the log is read
 		}
 		if read[id] == 0 {
 			t.Errorf("request %s, %s %s/%s %s/%s, isn't among those read", id, asked[0].operation,
@@ -127,7 +132,8 @@ func compare(t *testing.T, q *recorded.Request, first, end []question) {
 }
 
 // choose returns the question of a phase about a request; in a collection's deletion, the one about
-// its item. The last counts: the server asks again after a conflict.
+// its item. The last counts: the server asks again after a conflict. But it asks twice about a pod's
+// deletion, the second time about a pod that is already marked.
 func choose(q *recorded.Request, asked []question, validating bool) *question {
 	var chosen *question
 	old, _ := recorded.Parse(q.OldObject)
@@ -140,7 +146,9 @@ func choose(q *recorded.Request, asked []question, validating bool) *question {
 				continue
 			}
 		}
-		chosen = &a
+		if chosen = &a; a.operation == admission.Delete {
+			break
+		}
 	}
 	return chosen
 }

@@ -126,6 +126,8 @@ var steps = []step{
 	{"delete a deployment", "DELETE", "/apis/apps/v1/namespaces/replay/deployments/web", "", "", 200, "", ""},
 
 	{"create a pod", "POST", "pods", "", `{"metadata":{"name":"p"},"spec":` + podSpec + `}`, 201, "", "alice"},
+	{"create a node", "POST", "/api/v1/nodes", "", `{"metadata":{"name":"n"},"status":{"capacity":` +
+		`{"cpu":"8"},"allocatable":{"cpu":"8"}}}`, 201, "", ""},
 	{"bind a pod", "POST", "pods/p/binding", "", `{"metadata":{"name":"p"},"target":{"kind":"Node","name":"n"}}`, 201, "", ""},
 	{"patch after a binding", "PATCH", "pods/p", mergePatch, `{"metadata":{"labels":{"a":"b"}}}`, 200, recorded.UnknownBase, ""},
 	{"status of a pod", "PATCH", "pods/p/status", strategicPatch, `{"status":{"phase":"Running","podIP":"10.0.0.1"}}`, 200, "", ""},

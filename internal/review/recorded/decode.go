@@ -143,9 +143,9 @@ func kindOf(object []byte) schema.GroupVersionKind {
 }
 
 // setNames sets what the server sets in names before admission.
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go#createHandler
-// Source: k8s.io/apiserver/pkg/registry/rest/meta.go#WipeObjectMetaSystemFields
-// Source: k8s.io/apiserver/pkg/registry/rest/meta.go#EnsureObjectNamespaceMatchesRequestNamespace
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/create.go#createHandler 17a7ec0e
+// Source: k8s.io/apiserver/pkg/registry/rest/meta.go#WipeObjectMetaSystemFields bfe06d54
+// Source: k8s.io/apiserver/pkg/registry/rest/meta.go#EnsureObjectNamespaceMatchesRequestNamespace 2e9f64d2
 func (q *Request) setNames() {
 	namespaces := q.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}
 	if q.Verb == "deletecollection" {
@@ -178,8 +178,8 @@ func (q *Request) setNames() {
 	if len(changes) > 0 {
 		q.Object = setMetadata(q.Object, changes...)
 	}
-	if q.Subresource == "token" && find(q.Object, "status") != nil {
-		q.Object = setMembers(q.Object, member{"status", nil}) // it has tokens in answers alone
+	if q.Subresource == "token" && text(find(q.Object, "status", "token")) != "" {
+		q.Object = setMembers(q.Object, member{"status", nil}) // only answers have tokens
 	}
 }
 

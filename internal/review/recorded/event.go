@@ -187,7 +187,7 @@ func is(value []byte, s string) bool {
 }
 
 // connections are the subresources that are connected to, by resource.
-// Source: k8s.io/kubernetes/pkg/registry/core/rest/storage_core.go#legacyProvider.NewRESTStorage
+// Source: k8s.io/kubernetes/pkg/registry/core/rest/storage_core.go#legacyProvider.NewRESTStorage 708bf2e3
 var connections = map[string]string{
 	"pods/exec": "PodExecOptions", "pods/attach": "PodAttachOptions", "pods/portforward": "PodPortForwardOptions",
 	"pods/proxy": "PodProxyOptions", "services/proxy": "ServiceProxyOptions", "nodes/proxy": "NodeProxyOptions",

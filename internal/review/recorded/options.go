@@ -15,10 +15,10 @@ import (
 
 // setOptions sets the operation's options as the server reads them: from the query, and of a
 // deletion from its body if it has one.
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go#DeleteResource
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToCreateOptions
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToUpdateOptions
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go#updateToCreateOptions
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/delete.go#DeleteResource 8866737b
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToCreateOptions e0d2edff
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#patchToUpdateOptions 15690972
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/update.go#updateToCreateOptions 8f19c656
 func (rec *Record) setOptions(q *Request) {
 	query := queryOf(q.URI)
 	decode := func(into runtime.Object) {
@@ -54,7 +54,7 @@ func setKind(options runtime.Object, kind string) {
 }
 
 // connectOptions returns the object that a connection has: options in the URI.
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go#getRequestOptions
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/get.go#getRequestOptions 9d9fa32f
 func connectOptions(e *event) ([]byte, Reason) {
 	uri := text(e.uri)
 	parsed, err := url.ParseRequestURI(uri)
@@ -82,9 +82,9 @@ func connectOptions(e *event) ([]byte, Reason) {
 }
 
 // optionsOfQuery reads the options of a kind. client-go's scheme can only write them.
-// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodExecOptions
-// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodAttachOptions
-// Source: k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go#Convert_Slice_string_To_Slice_int32
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodExecOptions 22d4c976
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/zz_generated.conversion.go#autoConvert_url_Values_To_v1_PodAttachOptions eb2e2bce
+// Source: k8s.io/apimachinery/pkg/apis/meta/v1/conversion.go#Convert_Slice_string_To_Slice_int32 ff97646b
 func optionsOfQuery(kind string, query url.Values) (runtime.Object, bool) {
 	switch kind {
 	case "PodExecOptions":
@@ -109,7 +109,7 @@ func optionsOfQuery(kind string, query url.Values) (runtime.Object, bool) {
 }
 
 // isSet reports whether a parameter is there and doesn't say no.
-// Source: k8s.io/apimachinery/pkg/runtime/conversion.go#Convert_Slice_string_To_bool
+// Source: k8s.io/apimachinery/pkg/runtime/conversion.go#Convert_Slice_string_To_bool 97a502f5
 func isSet(query url.Values, name string) bool {
 	values := query[name]
 	return len(values) > 0 && values[0] != "0" && !strings.EqualFold(values[0], "false")

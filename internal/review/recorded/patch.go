@@ -18,15 +18,15 @@ import (
 )
 
 // maxPatchOperations is how many operations a server takes in a JSON patch.
-// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#maxJSONPatchOperations
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#maxJSONPatchOperations 869714bd
 const maxPatchOperations = 10000
 
 // applyPatch returns what a patch makes of an object that is known. The result has no defaults for
 // what the patch adds.
 //
 // An audit event doesn't say of which type its patch is. A JSON patch is a list. A patch with
-// apiVersion and kind is taken for a server-side apply. What is left is a merge patch or, for kinds
-// that are compiled in, a strategic merge patch, unless both give the same object.
+// apiVersion and kind is taken for a server-side apply. Any other is a merge patch or, for kinds that
+// are compiled in, maybe a strategic merge patch: it is applied if both give the same object.
 func applyPatch(old, patch []byte, uri string) ([]byte, Reason) {
 	if patch[0] == '[' {
 		operations, err := jsonpatch.DecodePatch(patch)
@@ -81,8 +81,8 @@ func sameJSON(a, b []byte) bool {
 }
 
 // scaleFrom returns the Scale of one of Kubernetes' own workloads, or nil if it can't be made.
-// Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go#scaleFromDeployment
-// Source: k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage/storage.go#scaleFromRC
+// Source: k8s.io/kubernetes/pkg/registry/apps/deployment/storage/storage.go#scaleFromDeployment 693fa070
+// Source: k8s.io/kubernetes/pkg/registry/core/replicationcontroller/storage/storage.go#scaleFromRC 039c1f16
 func scaleFrom(workload []byte) []byte {
 	object, err := Parse(workload)
 	if err != nil {

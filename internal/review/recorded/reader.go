@@ -28,8 +28,8 @@ type Options struct {
 type Counts struct {
 	// Records is the number of events and AdmissionReviews, and the sum of all that follow.
 	Records int
-	// Writes are those that became records to be judged. A deletion of a collection counts once,
-	// though it gives a record for each of its items.
+	// Writes became records to be judged. A deletion of a collection counts once, though it gives a
+	// record for each of its items.
 	Writes int
 	// OtherStages are events before the response was complete.
 	OtherStages int
@@ -41,7 +41,8 @@ type Counts struct {
 	Reads int
 	// AccessReviews are requests that ask who somebody is or what somebody may do.
 	AccessReviews int
-	// NeverAdmitted are writes that authorization or decoding refused.
+	// NeverAdmitted are writes that didn't come to admission: authorization or decoding refused them,
+	// or the server doesn't serve the resource.
 	NeverAdmitted int
 	// Others are lines of JSON that are neither events nor AdmissionReviews.
 	Others int
@@ -245,12 +246,18 @@ func (r *Reader) accept(e *event) bool {
 		return false
 	}
 	var write bool
-	if e.outcome, write = judgeAnswer(e.code, e.message, e.decision, e.subresource); !write {
+	if e.outcome, write = judgeAnswer(e.code, e.message, e.decision, e.subresource); !write || e.lacksBody() {
 		c.NeverAdmitted++
 		return false
 	}
 	c.Writes++
 	return true
+}
+
+// lacksBody reports whether the event is of a write that failed before its body was read: the server
+// records the body before it asks admission. The resource may not be served, for example.
+func (e *event) lacksBody() bool {
+	return e.outcome == NoNews && isNull(e.request) && !is(e.level, "Metadata") && !e.truncated && !e.isDelete && !e.connects()
 }
 
 // takeFirst takes the event that is next in order out of those that wait: the one that waits

@@ -77,6 +77,10 @@ func TestFaultsOfLogs(t *testing.T) {
 		"beta": {log: strings.Replace(one, "audit.k8s.io/v1", "audit.k8s.io/v1beta1", 1), names: "one"},
 		"reads": {log: audit{verb: "get", name: "a"}.line() + audit{verb: "watch"}.line() + audit{verb: "list"}.line() + one,
 			names: "one", count: func(c Counts) int { return c.Reads }, want: 3},
+		"not served": {log: audit{verb: "create", resource: "lamps", code: 404}.line() + one, names: "one",
+			count: func(c Counts) int { return c.NeverAdmitted }, want: 1},
+		"not allowed": {log: audit{verb: "create", code: 403, decision: "forbid", request: "{}"}.line() + one, names: "one",
+			count: func(c Counts) int { return c.NeverAdmitted }, want: 1},
 		"access reviews": {log: audit{verb: "create", group: "authorization.k8s.io", resource: "selfsubjectaccessreviews"}.line() +
 			audit{verb: "create", group: "authentication.k8s.io", resource: "tokenreviews"}.line() + one, names: "one",
 			count: func(c Counts) int { return c.AccessReviews }, want: 2},

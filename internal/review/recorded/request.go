@@ -77,8 +77,8 @@ type Request struct {
 // Recorded is how a request ended.
 type Recorded struct {
 	Outcome Outcome
-	// Code, Reason and Message are those of the answer. They are empty for an AdmissionReview
-	// without a response.
+	// Code, Reason and Message are from the answer. They are empty for an AdmissionReview without a
+	// response.
 	Code    int32
 	Reason  metav1.StatusReason
 	Message string

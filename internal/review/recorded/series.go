@@ -15,7 +15,7 @@ import (
 
 // rotatedName matches the names that kube-apiserver gives to logs when it begins another: the time
 // before the suffix, and .gz behind it if they are compressed.
-// Source: gopkg.in/natefinch/lumberjack.v2/lumberjack.go#backupName
+// Source: gopkg.in/natefinch/lumberjack.v2/lumberjack.go#backupName c7fdc5d1
 var rotatedName = regexp.MustCompile(`^(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{3})(\.[^.]*)?(\.gz)?$`)
 
 // logName matches the names that are read in a directory.
