@@ -26,13 +26,13 @@ func (s Source) String() string { return s.File + ":" + strconv.Itoa(s.Line) }
 // A Request is a recorded write with what is needed to judge it again. It holds the attributes that
 // admission got, as far as the record shows them.
 //
-// Object is what the mutating phase begins with if the record has the request's body, and Stored is
-// false. If the object comes from the response, it has been through admission and through the
-// server, and Stored is true: it is what the validating phase ended with, without what only storing
-// adds (a new resourceVersion; for a create also uid, creationTimestamp and generation).
+// If the record has the request's body, Object is as the mutating phase began with it, and Stored is
+// false. If Object comes from the response, it has been through admission and through the server, and
+// Stored is true: it is as the validating phase ended with it. The fields that storing adds are taken
+// out: the new resourceVersion, and of a creation also uid, creationTimestamp and generation.
 //
-// Managed fields are those of the record: servers add them before admission, audit policies may
-// leave them out.
+// Managed fields are as recorded: servers add them before admission, and audit policies may leave
+// them out.
 type Request struct {
 	Source Source
 	// ID is the audit ID, or the UID of an AdmissionReview's request.
@@ -55,7 +55,7 @@ type Request struct {
 	// Kind is the kind of the object; of a deletion the kind of the old object. It is empty if the
 	// record shows neither.
 	Kind schema.GroupVersionKind
-	// Namespace and Name are those that admission got: a namespace is in itself, and Name is empty
+	// Namespace and Name are as admission got them: a namespace is in itself, and Name is empty
 	// if the server makes the name, and in a deletion of a collection.
 	Namespace, Name string
 	DryRun          bool

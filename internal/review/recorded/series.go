@@ -21,8 +21,8 @@ var rotatedName = regexp.MustCompile(`^(.+)-(\d{4}-\d\d-\d\dT\d\d-\d\d-\d\d\.\d{
 // logName matches the names that are read in a directory.
 var logName = regexp.MustCompile(`\.(log|json|jsonl|ndjson)(\.gz)?$`)
 
-// series is what one server wrote, in the order of time: rotated files and the live one, or a file
-// alone.
+// series reads the files that one server wrote, in the order of time: rotated ones and the live one,
+// or a file alone.
 type series struct {
 	reader  *Reader
 	files   []string

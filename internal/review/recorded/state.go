@@ -25,7 +25,7 @@ type base struct {
 	head head
 }
 
-// head is what is looked at in an object without decoding it.
+// head has the fields of an object that are read without decoding it.
 type head struct {
 	apiVersion, kind, namespace, name, uid string
 	// resourceVersion and generation are 0 if they are missing or no numbers.
