@@ -8,10 +8,12 @@ import (
 	"bytes"
 	"context"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"os"
 	"os/exec"
 	"path/filepath"
+	"slices"
 	"strings"
 )
 
@@ -46,6 +48,16 @@ func PutServiceMonitors(ctx context.Context, dir string) error {
 	c := chart{"", "example/prometheus-operator-crd", "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
 		"h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="}
 	return c.put(ctx, dir)
+}
+
+// PutReports copies the CustomResourceDefinitions of reports, in both formats that policy engines
+// write, into a directory.
+func PutReports(ctx context.Context, dir string) error {
+	open := chart{"", "config/crd", "github.com/openreports/reports-api", "v0.2.1",
+		"h1:g9KS3yle9Y1elmww4TK9EkD1rl6inIaiIJPX6e+u680="}
+	kyverno := all[slices.IndexFunc(all, func(c chart) bool { return c.name == "kyverno" })]
+	kyverno.dir = "config/crds/policyreport"
+	return errors.Join(open.put(ctx, filepath.Join(dir, "openreports")), kyverno.put(ctx, filepath.Join(dir, "wgpolicyk8s")))
 }
 
 // put copies what is in the module into a directory.

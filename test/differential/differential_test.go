@@ -68,6 +68,9 @@ func TestDifferential(t *testing.T) {
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
+	for _, version := range review.KubernetesVersions()[:3] {
+		t.Run("Skew"+version, func(t *testing.T) { compareSkew(ctx, t, bin, version, documented) })
+	}
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Alone", func(t *testing.T) {
@@ -160,7 +163,11 @@ type testServer struct {
 func startServer(ctx context.Context, t *testing.T, bin string,
 	run func(context.Context, *peers.Server) error) testServer {
 	t.Helper()
-	running := startProcesses(ctx, t, bin, run)
+	return clientOf(t, startProcesses(ctx, t, bin, run))
+}
+
+func clientOf(t *testing.T, running *peers.Server) testServer {
+	t.Helper()
 	client, err := rest.HTTPClientFor(running.Config)
 	if err != nil {
 		t.Fatal(err)

@@ -11,26 +11,27 @@ import (
 	"gatehouse.dev/test/backends"
 )
 
+// podSecurityProbe is refused by PodSecurity, which is on by default.
+var podSecurityProbe = request{verb: "POST", path: namespaces + dryRun, until: "must be one of", body: `{kind: Namespace,
+apiVersion: v1, metadata: {name: probe, labels: {pod-security.kubernetes.io/enforce: strict}}}`}
+
 // outsideGroups returns all plugins that can run outside, in groups that can run together.
 func outsideGroups(t *testing.T) []outsideGroup {
 	t.Helper()
-	// PodSecurity, which is on by default, refuses it.
-	probe := request{verb: "POST", path: namespaces + dryRun, until: "must be one of", body: `{kind: Namespace,
-apiVersion: v1, metadata: {name: probe, labels: {pod-security.kubernetes.io/enforce: strict}}}`}
 	return []outsideGroup{
 		{
 			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optionalPlugins...),
-			flags: gateFlags, probe: probe,
+			flags: gateFlags, probe: podSecurityProbe,
 			requests: slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
 				certificateRequests,
 				kubeletRequests, optionalPluginRequests(), namespaceRequests, eventRequests, gateRequests(t)),
 		},
 		{
-			name: "Configured", enable: configuredPlugins, configuration: startConfiguration(t), probe: probe,
+			name: "Configured", enable: configuredPlugins, configuration: startConfiguration(t), probe: podSecurityProbe,
 			requests: slices.Concat(clusterRequests, configurationRequests()), compareMore: compareEvents,
 		},
 		{
-			name: "Own", probe: probe,
+			name: "Own", probe: podSecurityProbe,
 			enable: []string{"AlwaysAdmit", "SecurityContextDeny", "PodPreset", "InitialResources", "ResourceDefaults",
 				"DenyEscalatingExec", "DenyExecOnPrivileged", "PersistentVolumeLabel"},
 			configuration: ownConfiguration(t), requests: slices.Concat(clusterRequests, ownPluginRequests()),

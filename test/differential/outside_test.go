@@ -35,8 +35,10 @@ type outsideGroup struct {
 	// enable has the plugins to enable besides those that are on by default.
 	enable        []string
 	configuration string
-	// flags are for both API servers.
+	// flags are for both API servers; if there is a cluster, for Gatehouse alone.
 	flags []string
+	// cluster is the kube-apiserver, if it is of another version than Gatehouse.
+	cluster *cluster
 	// probe is sent until its answer shows that the plugins are in force.
 	probe    request
 	requests []request
@@ -95,6 +97,13 @@ func (o *outsideGroup) selected(t *testing.T) (out []plugin.Descriptor, inside, 
 	return out, inside, all
 }
 
+func (o *outsideGroup) runKubeAPIServer(ctx context.Context, s *peers.Server, plugins []string) error {
+	if o.cluster != nil {
+		return o.cluster.run(ctx, s, plugins)
+	}
+	return s.RunKubeAPIServer(ctx, plugins, o.flags...)
+}
+
 // compare adds the plugins that have done something outside to did.
 func (o *outsideGroup) compare(ctx context.Context, t *testing.T, bin, documented string, did map[string]bool) {
 	out, inside, all := o.selected(t)
@@ -108,7 +117,7 @@ func (o *outsideGroup) compare(ctx context.Context, t *testing.T, bin, documente
 	}
 	decisions := filepath.Join(t.TempDir(), "decisions.log")
 	ours := startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		if err := s.RunKubeAPIServer(ctx, inside, o.flags...); err != nil {
+		if err := o.runKubeAPIServer(ctx, s, inside); err != nil {
 			return err
 		}
 		return runWebhook(ctx, t, s, out, append(flags, "--decision-log-path="+decisions)...)

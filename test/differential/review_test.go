@@ -234,6 +234,17 @@ type reply struct {
 	content  []byte
 }
 
+// word returns the verdict.
+func (a reply) word() string {
+	switch {
+	case a.code >= http.StatusInternalServerError:
+		return "Failed"
+	case a.code >= http.StatusBadRequest:
+		return "Refused"
+	}
+	return "Admitted"
+}
+
 func (a reply) object() *unstructured.Unstructured {
 	object := &unstructured.Unstructured{}
 	if err := yaml.Unmarshal(a.content, &object.Object); err != nil {
@@ -257,18 +268,12 @@ func (s testServer) writeObject(ctx context.Context, t *testing.T, w write) (str
 		}
 	}
 	answer := s.sendObject(ctx, t, method, path, w)
-	switch {
-	case answer.code >= http.StatusInternalServerError:
-		return verdictText("Failed", answer.object(), answer.warnings), operation
-	case answer.code >= http.StatusBadRequest:
-		return verdictText("Refused", answer.object(), answer.warnings), operation
-	}
-	if w.object.GetKind() == "Namespace" && operation == review.Create {
+	if answer.word() == "Admitted" && w.object.GetKind() == "Namespace" && operation == review.Create {
 		s.sendObject(ctx, t, http.MethodPost, name+"/serviceaccounts", write{object: &unstructured.Unstructured{
 			Object: map[string]any{"kind": "ServiceAccount", "apiVersion": "v1",
 				"metadata": map[string]any{"name": "default"}}}})
 	}
-	return verdictText("Admitted", answer.object(), answer.warnings), operation
+	return verdictText(answer.word(), answer.object(), answer.warnings), operation
 }
 
 // sendObject sends a request with review's user agent.

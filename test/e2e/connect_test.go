@@ -32,7 +32,8 @@ func TestConnectWithoutKubelet(t *testing.T) {
 	k.fails("logs nosuch", `(NotFound): pods "nosuch" not found`)
 	k.fails("exec unscheduled -c nosuch -- true", "container nosuch is not valid for pod unscheduled out of: main")
 	k.fails("get --raw /api/v1/namespaces/default/pods/unscheduled/proxy/", "address not allowed")
-	k.fails("get --raw /api/v1/namespaces/default/services/nosuch/proxy/", "NotFound")
+	k.fails("get --raw /api/v1/namespaces/default/services/nosuch/proxy/",
+		`no endpoints available for service "nosuch"`)
 
 	port, err := strconv.Atoi(freePort(t))
 	if err != nil {

@@ -67,7 +67,11 @@ func TestControllersGates(t *testing.T) {
 	limit := &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
 		Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{limited: resource.MustParse("9")}}}
 	quotas := srv.client.CoreV1().ResourceQuotas("default")
-	_, err := srv.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	account := &corev1.ServiceAccount{ObjectMeta: metav1.ObjectMeta{Name: "default"}}
+	_, err := srv.client.CoreV1().ServiceAccounts("default").Create(t.Context(), account, metav1.CreateOptions{})
+	if err == nil {
+		_, err = srv.client.CoreV1().Pods("default").Create(t.Context(), pod, metav1.CreateOptions{})
+	}
 	if err == nil {
 		_, err = quotas.Create(t.Context(), limit, metav1.CreateOptions{})
 	}

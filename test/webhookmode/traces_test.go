@@ -26,9 +26,9 @@ func TestTrace(t *testing.T) {
 	const (
 		request = "POST /api/v1/namespaces/{:namespace}/pods"
 		create  = " < Create < authorization < priorityandfairness < constrainedimpersonation < audit < " + request
-		mutate  = "AdmissionReview < HTTP POST < Call mutating webhook < Admit MutatingAdmissionWebhook < " +
+		mutate  = "POST /mutate < HTTP POST < Call mutating webhook < Admit MutatingAdmissionWebhook < " +
 			"Mutating admission" + create
-		validate = "AdmissionReview < HTTP POST < Call validating webhook < Validate ValidatingAdmissionWebhook < " +
+		validate = "POST /validate < HTTP POST < Call validating webhook < Validate ValidatingAdmissionWebhook < " +
 			"Validating admission" + create
 		review = "POST /apis/authorization.k8s.io/v1/subjectaccessreviews"
 		owners = "Validate OwnerReferencesPermissionEnforcement"
