@@ -23,6 +23,7 @@ var errRefused = errors.New("it asks to be refused")
 // asked about is missing.
 func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 	unjudged := makeRequests(t)
+	makeConcurrentRequests(t)
 	last := marker(t)
 	var requests []*recorded.Request
 	servertest.Eventually(t, "the last request in the audit log", func() bool {

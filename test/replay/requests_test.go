@@ -2,8 +2,10 @@ package replay_test
 
 import (
 	"encoding/json"
+	"fmt"
 	"net/http"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -179,6 +181,8 @@ var steps = []step{
 	{"create at level Metadata", "POST", "/api/v1/namespaces/metadata-only/configmaps", "", `{"metadata":{"name":"r"}}`, 201,
 		recorded.MetadataLevel, ""},
 
+	{"create for several users", "POST", "configmaps", "", `{"metadata":{"name":"shared-0"}}`, 201, "", ""},
+	{"create more for several users", "POST", "configmaps", "", `{"metadata":{"name":"shared-1"}}`, 201, "", ""},
 	{"not allowed", "POST", "configmaps", "", `{"metadata":{"name":"x"}}`, 403, "", "mallory"},
 	{"not decodable", "POST", "configmaps", "", `{"metadata":1}`, 400, "", ""},
 	{"not there", "DELETE", "configmaps/nothing", "", "", 404, recorded.UnknownBase, ""},
@@ -255,6 +259,32 @@ func (s step) send(t *testing.T) (int, string) {
 	beginning := make([]byte, 2000)
 	n, _ := response.Body.Read(beginning) // for a message
 	return response.StatusCode, string(beginning[:n])
+}
+
+// makeConcurrentRequests changes the same objects for several users at once, so that events aren't
+// always written in the order in which the changes were stored.
+func makeConcurrentRequests(t *testing.T) {
+	t.Helper()
+	var users sync.WaitGroup
+	for i := range 8 {
+		users.Go(func() {
+			user := fmt.Sprintf("user-%d", i)
+			for j := range 20 {
+				object := fmt.Sprintf("configmaps/shared-%d", j%2)
+				s := step{name: "concurrent " + user, method: http.MethodPatch, path: object, user: user, contentType: mergePatch,
+					body: fmt.Sprintf(`{"data":{"%s":"%d"}}`, user, j)}
+				if j%5 == 4 {
+					s.path, s.contentType = object+"?force=true&fieldManager="+user, applyPatch
+					s.body = fmt.Sprintf(`{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"shared-%d"},"data":{"applied":"%s"}}`,
+						j%2, user)
+				}
+				if code, answer := s.send(t); code != http.StatusOK {
+					t.Errorf("%s: code %d: %s", s.name, code, answer)
+				}
+			}
+		})
+	}
+	users.Wait()
 }
 
 // marker makes a request that is the last of a log, and returns the name of its object.

@@ -89,12 +89,16 @@ func TestBase(t *testing.T) {
 		object   string
 		unjudged Reason
 	}{
-		"known":                     {lines: []audit{createdMap("a", "1", 1), patchedMap("a", "2", 2)}, old: "1", object: "2"},
-		"unknown":                   {lines: []audit{patchedMap("a", "2", 2)}, object: "2", unjudged: UnknownBase},
-		"an update that is known":   {lines: []audit{createdMap("a", "1", 1), put("1")}, old: "1", object: "3"},
-		"an unconditional update":   {lines: []audit{createdMap("a", "1", 1), put("")}, old: "1", object: "3"},
-		"an update of another":      {lines: []audit{createdMap("a", "1", 1), put("2")}, object: "3", unjudged: UnknownBase},
-		"state":                     {lines: []audit{patchedMap("a", "2", 2)}, Options: state, old: "state", object: "2"},
+		"known":                   {lines: []audit{createdMap("a", "1", 1), patchedMap("a", "2", 2)}, old: "1", object: "2"},
+		"unknown":                 {lines: []audit{patchedMap("a", "2", 2)}, object: "2", unjudged: UnknownBase},
+		"an update that is known": {lines: []audit{createdMap("a", "1", 1), put("1")}, old: "1", object: "3"},
+		"an unconditional update": {lines: []audit{createdMap("a", "1", 1), put("")}, old: "1", object: "3"},
+		"an update of another":    {lines: []audit{createdMap("a", "1", 1), put("2")}, object: "3", unjudged: UnknownBase},
+		"state":                   {lines: []audit{patchedMap("a", "2", 2)}, Options: state, old: "state", object: "2"},
+		"state of a later time":   {lines: []audit{patchedMap("a", "2", 1)}, Options: state, object: "2", unjudged: UnknownBase},
+		"deleted another": {lines: []audit{createdMap("a", "1", 1), with(deletedMap("a"), func(a *audit) {
+			a.response = strings.Replace(a.response, `"status"`, `"details":{"uid":"uid-new"},"status"`, 1)
+		})}, unjudged: UnknownBase},
 		"state, deleted since":      {lines: []audit{deletedMap("a"), patchedMap("a", "2", 2)}, Options: state, object: "2", unjudged: UnknownBase},
 		"state, changed since":      {lines: []audit{metadata, patchedMap("a", "3", 3)}, Options: state, object: "3", unjudged: UnknownBase},
 		"state after a dry run":     {lines: []audit{dry, patchedMap("a", "3", 3)}, Options: state, old: "state", object: "3"},

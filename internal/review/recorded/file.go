@@ -123,7 +123,7 @@ func (l *lines) next() (*event, error) {
 	for {
 		if len(l.pending) > 0 {
 			e := l.pending[0]
-			l.pending = l.pending[1:]
+			l.pending[0], l.pending = nil, l.pending[1:]
 			return e, nil
 		}
 		line, complete, err := l.readLine()

@@ -55,7 +55,7 @@ func applyPatch(old, patch []byte, uri string) ([]byte, Reason) {
 		return merged, ""
 	}
 	merged, mergeErr := jsonpatch.MergePatch(old, patch)
-	strategic, strategicErr := strategicpatch.StrategicMergePatch(old, patch, typed)
+	strategic, strategicErr := strategicMerge(old, patch, typed)
 	switch {
 	case mergeErr != nil || strategicErr != nil:
 		return nil, FailedPatch
@@ -63,6 +63,23 @@ func applyPatch(old, patch []byte, uri string) ([]byte, Reason) {
 		return strategic, ""
 	}
 	return nil, AmbiguousPatch
+}
+
+// strategicMerge applies a strategic merge patch as the server does, with whole numbers kept whole.
+// Source: k8s.io/apiserver/pkg/endpoints/handlers/patch.go#applyPatchToObject 3033978b
+func strategicMerge(old, patch []byte, typed any) ([]byte, error) {
+	var object, changes map[string]any
+	if err := utiljson.Unmarshal(old, &object); err != nil {
+		return nil, err
+	}
+	if err := utiljson.Unmarshal(patch, &changes); err != nil {
+		return nil, err
+	}
+	patched, err := strategicpatch.StrategicMergeMapPatch(object, changes, typed)
+	if err != nil {
+		return nil, err
+	}
+	return json.Marshal(patched)
 }
 
 // isStrategic reports whether a patch has directives that only strategic merge patches have.

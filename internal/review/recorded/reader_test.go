@@ -110,6 +110,11 @@ func TestFaultsOfLogs(t *testing.T) {
 				} else if !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
 					t.Errorf("notes %q, want %q", notes, test.note)
 				}
+				c := r.Counts()
+				if sum := c.Writes + c.OtherStages + c.Panics + c.Duplicates + c.Reads + c.AccessReviews + c.NeverAdmitted +
+					c.Others; sum != c.Records {
+					t.Errorf("counts %+v: their sum is %d", c, sum)
+				}
 				if test.count != nil && test.count(r.Counts()) != test.want {
 					t.Errorf("counts %+v, want %d", r.Counts(), test.want)
 				}

@@ -173,10 +173,17 @@ func (e *event) isBase(known *base) bool {
 			return false
 		}
 	}
-	if e.outcome != Admitted || !e.showsObject() {
+	if e.outcome != Admitted {
 		return true
 	}
+	if !e.showsObject() {
+		uid := text(find(e.response, "details", "uid")) // a Status has it that answers a deletion
+		return uid == "" || known.head.uid == "" || uid == known.head.uid
+	}
 	h := e.responseHead()
+	if known.before && h.resourceVersion == known.head.resourceVersion && !e.dryRun {
+		return false // it is the result, and not the base: the state is of a later time
+	}
 	grown := h.generation - known.head.generation
 	return h.uid == known.head.uid && h.resourceVersion >= known.head.resourceVersion &&
 		(h.kind == "Scale" || grown == 0 || grown == 1)

@@ -23,6 +23,8 @@ type base struct {
 	key  objectKey
 	raw  []byte
 	head head
+	// before reports whether the caller looked the object up.
+	before bool
 }
 
 // head has the fields of an object that are read without decoding it.
@@ -111,7 +113,7 @@ func (s *states) get(key objectKey) *base {
 	if isNull(raw) {
 		return nil
 	}
-	if b := (&base{key: key, raw: raw, head: readHead(raw)}); b.head.kind != "" {
+	if b := (&base{key: key, raw: raw, head: readHead(raw), before: true}); b.head.kind != "" {
 		return b
 	}
 	return nil
