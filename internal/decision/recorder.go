@@ -83,7 +83,7 @@ func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 	if recording == nil {
 		return
 	}
-	if decided := recording.phaseDone(&phase); decided && phase.Err == nil &&
+	if decided := recording.phaseDone(&phase); decided && phase.Err == nil && !recording.apart &&
 		phase.Attributes.GetOperation() == admission.Connect {
 		r.finish(ctx, recording, http.StatusOK, nil)
 	}
@@ -123,6 +123,19 @@ func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAg
 	code, status = handle(ctx)
 }
 
+// Decide records a request while handle handles it, as Record does, and returns the decision, which no
+// store keeps. The chain that handle calls must have a Recorder among its observers.
+func Decide(ctx context.Context, info *request.RequestInfo, userAgent string, values Values,
+	handle func(context.Context) (code int, status *metav1.Status)) *v1alpha1.Decision {
+	recording := &recording{start: time.Now(), info: info, userAgent: userAgent, values: values, apart: true}
+	ctx = withRecording(ctx, recording)
+	code, status := handle(ctx)
+	attempt, _ := recording.end(code)
+	record := newRecord(ctx, recording, attempt, code, status)
+	record.settle()
+	return &record.decision
+}
+
 // connects holds the subresources to which a client may connect with any verb.
 var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
 
@@ -137,15 +150,8 @@ func maySeeChain(info *request.RequestInfo) bool {
 
 // finish makes a decision of the recording, once. code is 0 if there was no answer.
 func (r *Recorder) finish(ctx context.Context, recording *recording, code int, status *metav1.Status) {
-	recording.mu.Lock()
-	over := recording.over
-	if !over && plugin.VerdictOfCode(int32(code)) == plugin.Failed {
-		recording.interrupt()
-	}
-	recording.over = true
-	attempt, chainCalled := recording.keptAttempt(), recording.chainCalled
-	recording.mu.Unlock()
-	if over || !chainCalled && code != 0 && code < http.StatusBadRequest {
+	attempt, over := recording.end(code)
+	if over || attempt == nil && code != 0 && code < http.StatusBadRequest {
 		return
 	}
 	record := newRecord(ctx, recording, attempt, code, status)

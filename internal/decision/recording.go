@@ -26,6 +26,8 @@ type recording struct {
 	info      *request.RequestInfo
 	userAgent string
 	values    Values
+	// apart is true if the decision is returned, and not stored; see Decide.
+	apart bool
 
 	mu sync.Mutex // objects of a collection are deleted concurrently
 	// only is the current attempt. If the request is about a collection, open has the current
@@ -81,6 +83,20 @@ func (r *recording) stepBegins(s *plugin.Step) {
 	}
 	r.attemptOf(s) // while its object may be looked at
 	r.running, r.since = v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round)}, s.Start
+}
+
+// end ends the recording of a request that was answered with a code; 0 for no answer. It returns the
+// attempt that the decision is made of, nil if the chain wasn't called, and reports whether the recording
+// was over before.
+func (r *recording) end(code int) (kept *attempt, over bool) {
+	r.mu.Lock()
+	defer r.mu.Unlock()
+	over = r.over
+	if !over && plugin.VerdictOfCode(int32(code)) == plugin.Failed {
+		r.interrupt()
+	}
+	r.over = true
+	return r.keptAttempt(), over
 }
 
 // interrupt adds a failed step for the plugin that is still running: the request ends without it.
