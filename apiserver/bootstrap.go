@@ -206,6 +206,9 @@ func (b *bootstrapAdmission) Handles(operation admission.Operation) bool {
 
 // Admit implements admission.MutationInterface.
 func (b *bootstrapAdmission) Admit(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
+	if takeScope(ctx, o) {
+		return errScopeTaken
+	}
 	if b.exempt(ctx, a) {
 		return nil
 	}

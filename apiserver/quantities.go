@@ -42,14 +42,23 @@ type patchable struct {
 
 // empty returns an object of the kind that a patch in a version is of.
 func (p patchable) empty(gv schema.GroupVersion) (runtime.Object, error) {
-	if provider, ok := p.storage.(rest.GroupVersionKindProvider); ok {
-		return p.scheme.New(provider.GroupVersionKind(gv))
-	}
-	kinds, _, err := p.scheme.ObjectKinds(p.storage.New())
+	kind, err := p.kind(gv)
 	if err != nil {
 		return nil, err
 	}
-	return p.scheme.New(gv.WithKind(kinds[0].Kind))
+	return p.scheme.New(kind)
+}
+
+// kind returns the kind of the objects that are sent in a version.
+func (p patchable) kind(gv schema.GroupVersion) (schema.GroupVersionKind, error) {
+	if provider, ok := p.storage.(rest.GroupVersionKindProvider); ok {
+		return provider.GroupVersionKind(gv), nil
+	}
+	kinds, _, err := p.scheme.ObjectKinds(p.storage.New())
+	if err != nil {
+		return schema.GroupVersionKind{}, err
+	}
+	return gv.WithKind(kinds[0].Kind), nil
 }
 
 // withBoundedQuantities refuses strategic merge patches and apply patches that have quantities

@@ -11,6 +11,7 @@ import (
 	"syscall"
 	"time"
 
+	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
@@ -96,7 +97,8 @@ type Server struct {
 	informers   informers.SharedInformerFactory
 	kinds       *restmapper.DeferredDiscoveryRESTMapper // plugins'
 	schemas     customSchemas
-	fill        func(context.Context) // fills the caches, which live until the context ends
+	served      map[schema.GroupVersionResource]patchable // built-in resources and subresources
+	fill        func(context.Context)                     // fills the caches, which live until the context ends
 	run         func(context.Context) error
 	cancel      context.CancelFunc // ends what New started
 	done        chan struct{}      // closed once nothing is served any more, or New has failed
@@ -158,7 +160,7 @@ func New(ctx context.Context, o *Options, admit AdmissionFunc) (_ *Server, err e
 	if err := <-built; err != nil {
 		return nil, err
 	}
-	s.loopback, s.dialled, s.writes = c.generic.LoopbackClientConfig, c.dialled, c.writes
+	s.loopback, s.dialled, s.writes, s.served = c.generic.LoopbackClientConfig, c.dialled, c.writes, c.patched
 	s.authorizer, s.requestInfo = c.generic.Authorization.Authorizer, server.NewRequestInfoResolver(c.generic)
 	return s, s.writeAdminKubeconfig()
 }
