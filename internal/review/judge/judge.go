@@ -1,0 +1,229 @@
+package judge
+
+import (
+	"context"
+	"errors"
+	"fmt"
+	"net/http"
+	"runtime/debug"
+	"slices"
+	"sync"
+	"time"
+
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
+	"k8s.io/apiserver/pkg/endpoints/handlers/responsewriters"
+	"k8s.io/apiserver/pkg/endpoints/request"
+	"k8s.io/apiserver/pkg/warning"
+	"k8s.io/klog/v2"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/apiserver"
+	"gatehouse.dev/internal/decision"
+)
+
+// A Server has the chain that judges. It is a server.Server that is ready.
+type Server interface {
+	Admission() apiserver.Admission
+	Writes(ctx context.Context, resource schema.GroupVersionResource, subresource string) (*apiserver.Writes, error)
+}
+
+// Options holds the options of a Judge.
+type Options struct {
+	// Timeout bounds the time that a request may take; 0 is DefaultTimeout.
+	Timeout time.Duration
+	// Values says which values the decisions show. Empty is decision.ValuesHidden.
+	Values decision.Values
+}
+
+// DefaultTimeout is the time that a server gives a request.
+const DefaultTimeout = 34 * time.Second
+
+// A Judge judges requests by the chain of a server. It is safe for concurrent use.
+type Judge struct {
+	server  Server
+	options Options
+
+	mu     sync.Mutex
+	served map[served]*lookup
+}
+
+// served is a resource or a subresource.
+type served struct {
+	resource    schema.GroupVersionResource
+	subresource string
+}
+
+// A lookup finds the Writes of a resource once.
+type lookup struct {
+	once   sync.Once
+	writes *apiserver.Writes
+	err    error
+}
+
+// New returns a judge by the chain of a server, which must record decisions. The server's kinds must not
+// change any more.
+func New(server Server, options Options) *Judge {
+	if options.Timeout == 0 {
+		options.Timeout = DefaultTimeout
+	}
+	return &Judge{server: server, options: options, served: map[served]*lookup{}}
+}
+
+// A Verdict is the answer to a request that was judged.
+type Verdict struct {
+	// Decision is what a server would have recorded. Its verdict is Failed if Err is set.
+	Decision *v1alpha1.Decision
+	// Warnings are the warnings that the client would have got, each once.
+	Warnings []string
+	// Err is why the request could not be judged; nil if it was.
+	Err error
+}
+
+// Judge judges a request. It doesn't write to the storage of the server.
+func (j *Judge) Judge(ctx context.Context, r *Request) *Verdict {
+	v := &Verdict{}
+	warnings := &warnings{}
+	ctx, cancel := context.WithTimeout(ctx, j.options.Timeout)
+	defer cancel()
+	ctx = audit.WithAuditContext(ctx)
+	audit.WithAuditID(ctx, types.UID(r.AuditID))
+	info := &request.RequestInfo{IsResourceRequest: true, Verb: verbs[r.Operation], APIGroup: r.Resource.Group,
+		APIVersion: r.Resource.Version, Resource: r.Resource.Resource, Subresource: r.Subresource, Namespace: r.Namespace,
+		Name: r.Name}
+	ctx = request.WithRequestInfo(warning.WithWarningRecorder(ctx, warnings), info)
+	if r.User != nil {
+		ctx = request.WithUser(ctx, r.User)
+	}
+	v.Decision = decision.Decide(ctx, info, r.UserAgent, j.options.Values,
+		func(ctx context.Context) (int, *metav1.Status) {
+			err := within(ctx, func() error { return j.handle(ctx, r) })
+			if unjudged := (unjudgedError{}); errors.As(err, &unjudged) {
+				v.Err = unjudged
+			}
+			if err != nil {
+				status := responsewriters.ErrorToAPIStatus(err)
+				return int(status.Code), status
+			}
+			return codes[r.Operation], nil
+		})
+	v.Warnings = warnings.take()
+	return v
+}
+
+// verbs are the verbs of operations, codes the codes with which a server answers them.
+var (
+	verbs = map[admission.Operation]string{admission.Create: "create", admission.Update: "update",
+		admission.Delete: "delete", admission.Connect: "create"}
+	codes = map[admission.Operation]int{admission.Create: http.StatusCreated, admission.Update: http.StatusOK,
+		admission.Delete: http.StatusOK, admission.Connect: http.StatusOK}
+)
+
+// handle judges a request, and returns the error with which a server would answer it.
+func (j *Judge) handle(ctx context.Context, r *Request) error {
+	writes, err := j.writes(ctx, served{r.Resource, r.Subresource})
+	if err != nil {
+		return unjudged(http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
+	}
+	a, err := decode(r, writes)
+	if err != nil {
+		return unjudged(http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
+	}
+	return a.admit(ctx, j.server.Admission())
+}
+
+// writes returns the Writes of a resource. It asks the server once.
+func (j *Judge) writes(ctx context.Context, of served) (*apiserver.Writes, error) {
+	j.mu.Lock()
+	l := j.served[of]
+	if l == nil {
+		l = &lookup{}
+		j.served[of] = l
+	}
+	j.mu.Unlock()
+	// Other requests use the result, so it must not depend on how long this one may take.
+	l.once.Do(func() { l.writes, l.err = j.server.Writes(context.WithoutCancel(ctx), of.resource, of.subresource) })
+	return l.writes, l.err
+}
+
+// admit passes a request through both phases, with what a server does between them. It returns the error
+// with which a server would answer the request.
+func (a *attempt) admit(ctx context.Context, chain apiserver.Admission) error {
+	ctx = request.WithNamespace(ctx, a.namespace)
+	attributes := a.attributes()
+	if err := chain.Admit(ctx, attributes, a.writes.Interfaces); err != nil {
+		return err
+	}
+	var err error
+	switch a.Operation {
+	case admission.Create:
+		err = a.writes.PrepareCreate(ctx, a.object)
+		if accessor, failed := meta.Accessor(a.object); failed == nil && a.name == "" {
+			a.name = accessor.GetName()
+		}
+		attributes = a.attributes()
+	case admission.Update:
+		err = a.writes.PrepareUpdate(ctx, a.object, a.old)
+		attributes = a.attributes()
+	}
+	if err != nil {
+		return err
+	}
+	return chain.Validate(ctx, attributes, a.writes.Interfaces)
+}
+
+// An unjudgedError says why a request could not be judged.
+type unjudgedError struct{ *apierrors.StatusError }
+
+func unjudged(code int32, message string) error {
+	return unjudgedError{&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code,
+		Message: message}}}
+}
+
+// within calls a function that is to return before the context ends. If it doesn't, or panics, within
+// returns an unjudgedError. A result that comes later is dropped.
+func within(ctx context.Context, call func() error) error {
+	done := make(chan error, 1)
+	go func() {
+		defer func() {
+			if cause := recover(); cause != nil {
+				klog.ErrorS(nil, "Judging a request panicked", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
+				done <- unjudged(http.StatusInternalServerError, fmt.Sprintf("judging the request panicked: %v", cause))
+			}
+		}()
+		done <- call()
+	}()
+	select {
+	case err := <-done:
+		return err
+	case <-ctx.Done():
+		return unjudged(http.StatusGatewayTimeout, fmt.Sprintf("judging the request took too long: %v", ctx.Err()))
+	}
+}
+
+// warnings collects the warnings of a request.
+type warnings struct {
+	mu    sync.Mutex
+	texts []string
+}
+
+// AddWarning implements warning.Recorder.
+func (w *warnings) AddWarning(_, text string) {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	if !slices.Contains(w.texts, text) {
+		w.texts = append(w.texts, text)
+	}
+}
+
+// take returns the warnings. Later ones are dropped.
+func (w *warnings) take() []string {
+	w.mu.Lock()
+	defer w.mu.Unlock()
+	return slices.Clone(w.texts)
+}
