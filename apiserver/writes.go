@@ -9,10 +9,12 @@ import (
 	"strings"
 
 	autoscalingv1 "k8s.io/api/autoscaling/v1"
+	extensionsserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
 	"k8s.io/apiextensions-apiserver/pkg/registry/customresourcedefinition"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
@@ -21,12 +23,10 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	genericregistry "k8s.io/apiserver/pkg/registry/generic/registry"
 	"k8s.io/apiserver/pkg/registry/rest"
+	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 	"k8s.io/kube-aggregator/pkg/registry/apiservice"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	servicestorage "k8s.io/kubernetes/pkg/registry/core/service/storage"
-
-	extensionsserver "k8s.io/apiextensions-apiserver/pkg/apiserver"
-	aggregatorscheme "k8s.io/kube-aggregator/pkg/apiserver/scheme"
 )
 
 // Writes does for the writes of a resource, or of a subresource, what the server's handler and registry
@@ -39,6 +39,7 @@ type Writes struct {
 	Interfaces admission.ObjectInterfaces
 
 	decoder runtime.Decoder
+	custom  bool                    // whether objects are unstructured
 	create  rest.RESTCreateStrategy // nil if nothing is prepared
 	update  rest.RESTUpdateStrategy // nil if nothing is prepared
 	// store has the hooks of Services; nil for all others.
@@ -100,6 +101,7 @@ func (s *Server) customWrites(scope *handlers.RequestScope, subresource string) 
 	if w.create, w.update, err = s.schemas.strategies(scope.Resource, scope.Kind, subresource); err != nil {
 		return nil, err
 	}
+	w.custom = true
 	w.decoder, err = decoderOf(scope, scope.HubGroupVersion)
 	return w, err
 }
@@ -128,7 +130,11 @@ func (w *Writes) takeStrategies(storage rest.Storage) {
 // Decode returns an object that was sent, with its defaults, in the form in which the server holds it.
 func (w *Writes) Decode(document []byte) (runtime.Object, error) {
 	kind := w.Kind
-	object, _, err := w.decoder.Decode(document, &kind, nil)
+	var into runtime.Object
+	if w.custom {
+		into = &unstructured.Unstructured{}
+	}
+	object, _, err := w.decoder.Decode(document, &kind, into)
 	return object, err
 }
 

@@ -13,3 +13,6 @@ func (r *Reviewer) Stored(ctx context.Context, kind schema.GroupVersionKind) ([]
 	like.SetGroupVersionKind(kind)
 	return r.list(ctx, like)
 }
+
+// Reviewer returns the reviewer whose server judges.
+func (j *Judge) Reviewer() *Reviewer { return j.reviewer }

@@ -48,7 +48,11 @@ const DefaultTimeout = 34 * time.Second
 type Judge struct {
 	server  Server
 	options Options
+	lookups *lookups
+}
 
+// lookups holds how resources are served, as far as they were asked for.
+type lookups struct {
 	mu     sync.Mutex
 	served map[served]*lookup
 }
@@ -72,7 +76,14 @@ func New(server Server, options Options) *Judge {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	return &Judge{server: server, options: options, served: map[served]*lookup{}}
+	return &Judge{server, options, &lookups{served: map[served]*lookup{}}}
+}
+
+// WithTimeout returns a judge by the same server with another timeout.
+func (j *Judge) WithTimeout(timeout time.Duration) *Judge {
+	with := *j
+	with.options.Timeout = timeout
+	return &with
 }
 
 // A Verdict is the answer to a request that was judged.
@@ -139,13 +150,13 @@ func (j *Judge) handle(ctx context.Context, r *Request) error {
 
 // writes returns the Writes of a resource. It asks the server once.
 func (j *Judge) writes(ctx context.Context, of served) (*apiserver.Writes, error) {
-	j.mu.Lock()
-	l := j.served[of]
+	j.lookups.mu.Lock()
+	l := j.lookups.served[of]
 	if l == nil {
 		l = &lookup{}
-		j.served[of] = l
+		j.lookups.served[of] = l
 	}
-	j.mu.Unlock()
+	j.lookups.mu.Unlock()
 	// Other requests use the result, so it must not depend on how long this one may take.
 	l.once.Do(func() { l.writes, l.err = j.server.Writes(context.WithoutCancel(ctx), of.resource, of.subresource) })
 	return l.writes, l.err

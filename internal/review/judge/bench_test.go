@@ -1,0 +1,97 @@
+package judge_test
+
+import (
+	"fmt"
+	"runtime"
+	"strings"
+	"testing"
+
+	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/authentication/user"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/judge"
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/server"
+)
+
+// policiesOf returns n policies with two validations each that a plain pod passes.
+func policiesOf(n int) string {
+	var text strings.Builder
+	for i := range n {
+		fmt.Fprintf(&text, `{kind: ValidatingAdmissionPolicy, apiVersion: admissionregistration.k8s.io/v1,
+metadata: {name: p%d.example.com}, spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: ["*"],
+resources: [pods], operations: [CREATE, UPDATE]}]}, validations: [
+{expression: "object.spec.containers.all(c, c.image != 'x%d')"},
+{expression: "!('l%d' in object.metadata.?labels.orValue({}))"}]}}
+---
+{kind: ValidatingAdmissionPolicyBinding, apiVersion: admissionregistration.k8s.io/v1, metadata: {name: p%d.example.com},
+spec: {policyName: p%d.example.com, validationActions: [Deny]}}
+---
+`, i, i, i, i, i)
+	}
+	return text.String()
+}
+
+// running is a pod as an audit log has it.
+const running = `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web-6f8d-x2x4z", "generateName": "web-6f8d-",
+"namespace": "shop", "uid": "b7a0", "resourceVersion": "8123", "creationTimestamp": "2026-01-01T00:00:00Z", "labels":
+{"app": "web", "pod-template-hash": "6f8d", "team": "shop"}, "annotations": {"prometheus.io/scrape": "true"},
+"ownerReferences": [{"apiVersion": "apps/v1", "kind": "ReplicaSet", "name": "web-6f8d", "uid": "r", "controller": true}]},
+"spec": {"containers": [{"name": "web", "image": "registry.example.com/web:1.2.3", "ports": [{"containerPort": 8080}],
+"env": [{"name": "A", "value": "1"}, {"name": "B", "value": "2"}], "resources": {"requests": {"cpu": "100m", "memory":
+"128Mi"}, "limits": {"memory": "256Mi"}}, "readinessProbe": {"httpGet": {"path": "/ready", "port": 8080}},
+"volumeMounts": [{"name": "config", "mountPath": "/etc/web"}], "securityContext": {"allowPrivilegeEscalation": false}},
+{"name": "proxy", "image": "registry.example.com/proxy:4.5", "args": ["--port=9090"]}],
+"volumes": [{"name": "config", "configMap": {"name": "web"}}], "serviceAccountName": "default"}}`
+
+// BenchmarkTrial judges creations and updates of a pod by 50 policies, on all processors: by the policies'
+// plugin alone, by all plugins that are on by default, and by these for a candidate and a baseline.
+func BenchmarkTrial(b *testing.B) {
+	requests := func(i int) *judge.Request {
+		r := &judge.Request{User: &user.DefaultInfo{Name: "system:serviceaccount:kube-system:replicaset-controller"},
+			Operation: admission.Create, Resource: pods, Namespace: "shop", Object: []byte(running)}
+		if i%2 == 1 {
+			r.Operation, r.Name, r.OldObject = admission.Update, "web-6f8d-x2x4z", r.Object
+		}
+		return r
+	}
+	for _, test := range []struct {
+		name  string
+		only  []string // plugins
+		sides int
+	}{
+		{"policies", []string{"ValidatingAdmissionPolicy"}, 1},
+		{"everything", nil, 1},
+		{"everything twice", nil, 2},
+	} {
+		config := server.NewConfig(plugins.List)
+		config.Admission.Only = test.only
+		engine, err := start(config, state, policiesOf(50))
+		if err != nil {
+			b.Fatal(err)
+		}
+		defer engine.Close()
+		b.Run(test.name, func(b *testing.B) {
+			trial := &judge.Trial{Candidate: engine.Judge}
+			if test.sides == 2 {
+				trial.Baseline = engine.Judge
+			}
+			run := func(n int) {
+				if _, err := trial.Run(b.Context(), numbered(n, requests), func(r *judge.Result) error {
+					if r.Candidate.Decision.Verdict != v1alpha1.Admitted {
+						return fmt.Errorf("%s: %s", r.Candidate.Decision.Verdict, r.Candidate.Decision.Message)
+					}
+					return nil
+				}); err != nil {
+					b.Fatal(err)
+				}
+			}
+			run(100)
+			b.ReportAllocs()
+			b.ResetTimer()
+			run(b.N)
+			b.ReportMetric(float64(b.N)/b.Elapsed().Seconds()/float64(runtime.GOMAXPROCS(0)), "requests/s/core")
+		})
+	}
+}
