@@ -21,8 +21,9 @@ type Judge struct {
 // candidate's object replaces the state's object of the same kind, namespace and name. The caller must
 // Close the Judge.
 //
-// Each judge needs an Options.Config of its own. The options that concern Reviews don't matter, such as As and Pods. ResourceQuotas limit nothing,
-// because nothing is stored that could count. Decisions hide values as Config.Decisions says.
+// Each judge needs an Options.Config of its own. The options that concern Reviews don't matter, such as
+// As and Pods. ResourceQuotas limit nothing, because nothing is stored that could count. Decisions hide
+// values as Config.Decisions says.
 func StartJudge(ctx context.Context, options Options, candidate []input.Document) (*Judge, error) {
 	own := *options.Config
 	own.Admission = withoutQuota(own.Admission)

@@ -15,15 +15,14 @@ import (
 	"gatehouse.dev/server"
 )
 
-// policiesOf returns n policies with two validations each that a plain pod passes.
+// policiesOf returns n policies that a plain pod passes, no two of which read alike.
 func policiesOf(n int) string {
 	var text strings.Builder
 	for i := range n {
 		fmt.Fprintf(&text, `{kind: ValidatingAdmissionPolicy, apiVersion: admissionregistration.k8s.io/v1,
 metadata: {name: p%d.example.com}, spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: ["*"],
-resources: [pods], operations: [CREATE, UPDATE]}]}, validations: [
-{expression: "object.spec.containers.all(c, c.image != 'x%d')"},
-{expression: "!('l%d' in object.metadata.?labels.orValue({}))"}]}}
+resources: [pods], operations: [CREATE, UPDATE]}]}, validations: [{expression: "object.metadata.name != 'nope-%d' &&
+!object.spec.containers.exists(c, c.image == 'bad-%d')"}]}}
 ---
 {kind: ValidatingAdmissionPolicyBinding, apiVersion: admissionregistration.k8s.io/v1, metadata: {name: p%d.example.com},
 spec: {policyName: p%d.example.com, validationActions: [Deny]}}
