@@ -35,7 +35,7 @@ import (
 type Writes struct {
 	// Kind is the kind of the objects that are sent.
 	Kind schema.GroupVersionKind
-	// Interfaces are those that the handler passes to admission plugins.
+	// Interfaces is what the handler passes to admission plugins.
 	Interfaces admission.ObjectInterfaces
 
 	decoder runtime.Decoder
