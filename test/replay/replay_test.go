@@ -38,6 +38,7 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 	first, end := questions.all(), conclusions.all()
 	read := map[string]int{}
 	judged, found := 0, map[string]recorded.Reason{}
+	outcomes := map[string]recorded.Outcome{}
 	for _, q := range requests {
 		if read[q.ID]++; q.User.GetName() == user.APIServerUser {
 			continue // the server makes what it needs before it has plugins
@@ -46,6 +47,7 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 		if !isStep && strings.HasSuffix(q.Namespace, "-only") {
 			continue // what controllers make in each namespace
 		}
+		outcomes[step] = q.Recorded.Outcome
 		if want := unjudged[step]; q.Unjudged != "" && q.Unjudged != want {
 			t.Errorf("%s %s %s/%s %s %s %d %q: it wasn't judged: %s", step, q.Verb, q.Resource.Resource, q.Subresource,
 				q.Namespace, q.Name, q.Recorded.Code, q.Recorded.Message, q.Unjudged)
@@ -61,6 +63,11 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 		compare(t, q, first[q.ID], end[q.ID])
 	}
 	t.Logf("%d requests read, %d compared", len(requests), judged)
+	for _, s := range steps {
+		if got := outcomes[s.name]; s.outcome() != "" && got != s.outcome() && (got != "" || s.reachesAdmission()) {
+			t.Errorf("%s: outcome %q, want %q", s.name, got, s.outcome())
+		}
+	}
 	if judged < len(steps)-len(unjudged) {
 		t.Errorf("%d requests were compared, there are %d steps", judged, len(steps))
 	}
