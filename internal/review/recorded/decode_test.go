@@ -2,8 +2,11 @@ package recorded
 
 import (
 	"encoding/json"
+	"errors"
+	"io"
 	"reflect"
 	"strings"
+	"sync"
 	"testing"
 	"time"
 
@@ -144,6 +147,12 @@ func TestBase(t *testing.T) {
 			request: `{"kind":"X","apiVersion":"v1","metadata":{}}`}, patchedMap("a", "2", 2)}, object: "2", unjudged: UnknownBase},
 		"a client that was gone": {lines: []audit{createdMap("a", "1", 1), with(patchedMap("a", "2", 2), func(a *audit) {
 			a.response, a.message = "", "Connection closed early"
+		}), patchedMap("a", "3", 3)}, object: "3", unjudged: UnknownBase},
+		"after a timeout": {lines: []audit{createdMap("a", "1", 1), with(patchedMap("a", "2", 2), func(a *audit) {
+			a.code, a.message, a.response = 504, "Timeout: request did not complete within the allotted timeout", ""
+		}), patchedMap("a", "3", 3)}, object: "3", unjudged: UnknownBase},
+		"after a panic": {lines: []audit{createdMap("a", "1", 1), with(patchedMap("a", "2", 2), func(a *audit) {
+			a.code, a.stage, a.response = 500, "Panic", ""
 		}), patchedMap("a", "3", 3)}, object: "3", unjudged: UnknownBase},
 		"a refusal changes nothing": {lines: []audit{createdMap("a", "1", 1), with(patchedMap("a", "2", 2), func(a *audit) {
 			a.code, a.message, a.response = 403, `configmaps "a" is forbidden: no`, `{"kind":"Status","apiVersion":"v1","code":403}`
@@ -349,4 +358,35 @@ func TestReasonsAreDescribed(t *testing.T) {
 			t.Errorf("reason %s has no description", r)
 		}
 	}
+}
+
+// Records may be decoded in any goroutine, while others are read.
+func TestDecodeConcurrently(t *testing.T) {
+	var log strings.Builder
+	for i := range 50 {
+		log.WriteString(createdMap("a", "1", 10*i+1).line() + patchedMap("a", "2", 10*i+2).line())
+		log.WriteString(audit{verb: "deletecollection", response: `{"kind":"ConfigMapList","apiVersion":"v1","items":[` +
+			`{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`}.line())
+	}
+	r, err := Open([]string{logFile(t, log.String())}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var decoders sync.WaitGroup
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		decoders.Go(func() {
+			if q := record.Decode(); q.Unjudged != "" {
+				t.Errorf("%s: %s", q.Source, q.Unjudged)
+			}
+		})
+	}
+	decoders.Wait()
 }

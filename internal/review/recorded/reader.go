@@ -242,8 +242,7 @@ func (r *Reader) accept(e *event) bool {
 	}
 	if is(e.stage, "Panic") {
 		c.Panics++
-		r.states.forget(e.key())
-		return false
+		return true // for what it may have stored
 	}
 	var write bool
 	if e.outcome, write = judgeAnswer(e.code, e.message, e.decision, e.subresource); !write || e.lacksBody() {

@@ -17,6 +17,9 @@ func (r *Reader) sequence(e *event) {
 	}
 	rec := &Record{event: e}
 	switch {
+	case is(e.stage, "Panic"):
+		r.states.forget(e.key())
+		return
 	case e.connects():
 		rec.operation, rec.from = admission.Connect, fromURI
 		r.ready = append(r.ready, rec)
@@ -100,16 +103,18 @@ func (e *event) showsObject() bool {
 // partial reports whether the response is a table, or metadata alone.
 func (e *event) partial() bool { return strings.HasPrefix(e.responseHead().apiVersion, "meta.k8s.io/") }
 
-// maybeStores reports whether the event's request may have changed what is stored.
+// maybeStores reports whether the event's request may have changed what is stored. A request may have
+// done so though it failed in the server, for example because its time was up.
 func (e *event) maybeStores() bool {
-	return !e.dryRun && (e.outcome == Admitted || e.outcome == Unknown)
+	failed := e.outcome == NoNews && e.code >= http.StatusInternalServerError
+	return !e.dryRun && (e.outcome == Admitted || e.outcome == Unknown || failed)
 }
 
 // remember keeps the object in the response, or forgets the one that was known.
 func (r *Reader) remember(key objectKey, e *event, known *base) {
 	h := e.responseHead()
 	switch {
-	case e.dryRun || e.outcome == NoNews || e.outcome == Refused || e.outcome == Failed:
+	case !e.maybeStores():
 	case e.outcome != Admitted || !e.showsObject():
 		r.states.forget(key)
 	case known != nil && known.head.uid == h.uid && known.head.resourceVersion > h.resourceVersion:
