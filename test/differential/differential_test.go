@@ -46,11 +46,7 @@ func TestDifferential(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	document, err := os.ReadFile("../../docs/differences.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := strings.Join(strings.Fields(string(document)), " ")
+	documented := wordsOf(t, "../../docs/differences.md")
 	t.Run("Flags", func(t *testing.T) {
 		startPair(ctx, t, bin, optionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))
 	})
@@ -69,7 +65,7 @@ func TestDifferential(t *testing.T) {
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
 	t.Run("Outside", func(t *testing.T) { compareOutside(ctx, t, bin) })
 	for _, version := range review.KubernetesVersions()[:3] {
-		t.Run("Skew"+version, func(t *testing.T) { compareSkew(ctx, t, bin, version, documented) })
+		t.Run("Skew"+version, func(t *testing.T) { compareSkew(ctx, t, bin, version) })
 	}
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
@@ -78,6 +74,16 @@ func TestDifferential(t *testing.T) {
 		t.Run("Why", func(t *testing.T) { askWhy(ctx, t, bin, p) })
 		t.Run("Readme", func(t *testing.T) { readReadme(ctx, t, bin, p) })
 	})
+}
+
+// wordsOf returns the words of a document, with one space between them.
+func wordsOf(t *testing.T, document string) string {
+	t.Helper()
+	content, err := os.ReadFile(document)
+	if err != nil {
+		t.Fatal(err)
+	}
+	return strings.Join(strings.Fields(string(content)), " ")
 }
 
 // optionalPlugins are off by default, and need no configuration.

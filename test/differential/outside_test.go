@@ -52,11 +52,7 @@ type outsideGroup struct {
 // outside has to do something there. The other comparisons show that `gatehouse serve` is like a
 // kube-apiserver with the plugins.
 func compareOutside(ctx context.Context, t *testing.T, bin string) {
-	document, err := os.ReadFile("../../docs/webhook-mode.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	documented := strings.Join(strings.Fields(string(document)), " ")
+	documented := wordsOf(t, "../../docs/webhook-mode.md")
 	did := map[string]bool{"AlwaysAdmit": true} // which never does anything
 	groups, compared := outsideGroups(t), 0
 	for _, o := range groups {

@@ -21,11 +21,16 @@ func requests() []request {
 		optionalPluginRequests(), validatingPolicyRequests(), mutatingPolicyRequests(), namespaceRequests, eventRequests)
 }
 
-// emulatedRequests returns the requests that all emulated versions serve. Pods have labels of their
-// node's topology since 1.35.
+// emulatedRequests returns the requests that all emulated versions serve.
 func emulatedRequests() []request {
+	return slices.Concat(lastingRequests(), validatingPolicyRequests(), namespaceRequests)
+}
+
+// lastingRequests returns requests that all emulated versions serve, without those of policies and
+// the last ones. Pods have labels of their node's topology since 1.35.
+func lastingRequests() []request {
 	all := slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
-		certificateRequests, kubeletRequests, optionalPluginRequests(), validatingPolicyRequests(), namespaceRequests)
+		certificateRequests, kubeletRequests, optionalPluginRequests())
 	return slices.DeleteFunc(all, func(r request) bool { return strings.HasPrefix(r.until, "topology.kubernetes.io/") })
 }
 
