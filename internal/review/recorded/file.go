@@ -47,17 +47,20 @@ func (c *counter) Read(p []byte) (int, error) {
 	return n, err
 }
 
+// bufferBytes is how much is read at once.
+const bufferBytes = 64 << 10
+
 // stream begins to read a stream, which may be compressed by gzip.
 func (r *Reader) stream(name string, from io.Reader, close func() error) (*file, error) {
 	f := &file{name: name, limit: r.options.MaxRecordBytes, close: close, note: r.note}
-	f.in = bufio.NewReaderSize(&counter{from, &r.read}, 256<<10)
+	f.in = bufio.NewReaderSize(&counter{from, &r.read}, bufferBytes)
 	if magic, _ := f.in.Peek(2); len(magic) == 2 && magic[0] == 0x1f && magic[1] == 0x8b {
 		unzipped, err := gzip.NewReader(f.in)
 		if err != nil {
 			_ = close()
 			return nil, fmt.Errorf("reading %s: its gzip header is broken: %w", name, err)
 		}
-		f.in = bufio.NewReaderSize(unzipped, 256<<10)
+		f.in = bufio.NewReaderSize(unzipped, bufferBytes)
 	}
 	f.events = &lines{file: f}
 	if f.isDocument() {

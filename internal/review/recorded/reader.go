@@ -100,6 +100,9 @@ func Open(names []string, options Options) (*Reader, error) {
 		return nil, err
 	}
 	for _, s := range r.series {
+		if len(r.series) > maxOpen && s.files[0] != "-" {
+			continue
+		}
 		if err := s.open(); err != nil {
 			return nil, errors.Join(err, r.Close())
 		}
@@ -154,7 +157,12 @@ func (r *Reader) Notes() []string {
 
 // Progress returns how many bytes of files were read, and how many there are; a total of 0 is
 // unknown, as for standard input. It may be called from any goroutine.
-func (r *Reader) Progress() (read, total int64) { return r.read.Load(), r.total }
+func (r *Reader) Progress() (read, total int64) {
+	if read = r.read.Load(); r.total > 0 {
+		read = min(read, r.total) // the beginning of a file may be read twice
+	}
+	return read, r.total
+}
 
 // Close closes the files.
 func (r *Reader) Close() error {
@@ -191,6 +199,11 @@ func (r *Reader) nextEvent() (*event, error) {
 				return nil, err
 			}
 			s.head = e
+			if !s.begun && len(r.series) > maxOpen {
+				if err := s.park(); err != nil {
+					return nil, err
+				}
+			}
 		}
 		if first == nil || s.earlier(first) {
 			first = s
@@ -201,7 +214,7 @@ func (r *Reader) nextEvent() (*event, error) {
 		return nil, io.EOF
 	}
 	e := first.head
-	first.head = nil
+	first.head, first.begun = nil, true
 	return e, nil
 }
 

@@ -4,6 +4,7 @@ import (
 	"bytes"
 	"compress/gzip"
 	"errors"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -333,6 +334,55 @@ func TestRotatedLogs(t *testing.T) {
 	}
 	if _, err := Open(nil, Options{}); err == nil {
 		t.Error("no file: no error")
+	}
+}
+
+// Many files without an order in their names are merged by time, with few of them open at once.
+func TestManyFiles(t *testing.T) {
+	dir := t.TempDir()
+	var want []string
+	for i := range 3 * maxOpen {
+		var content string
+		for j := range 3 {
+			a := createdMap(fmt.Sprintf("m-%d-%d", i, j), "1", 1)
+			a.at = began.Add(time.Duration(i)*time.Second + time.Duration(j))
+			content += a.line()
+			want = append(want, a.name)
+		}
+		if i%2 == 0 {
+			content = zipped(t, content)
+		}
+		if err := os.WriteFile(filepath.Join(dir, fmt.Sprintf("%d.log", (i*7)%(3*maxOpen))), []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	r, err := Open([]string{dir}, Options{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer r.Close()
+	var got []string
+	for {
+		record, err := r.Next()
+		if errors.Is(err, io.EOF) {
+			break
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		open := 0
+		for _, s := range r.series {
+			if s.current != nil || s.live != nil {
+				open++
+			}
+		}
+		if open > maxOpen+1 {
+			t.Fatalf("%d files are open", open)
+		}
+		got = append(got, record.Decode().Name)
+	}
+	if !slices.Equal(got, want) {
+		t.Errorf("requests %q", got)
 	}
 }
 

@@ -31,7 +31,14 @@ type series struct {
 	live *file
 	// head is the event that comes next, if it was read already.
 	head *event
+	// begun reports whether an event was returned. skip says that the first one of the current file is
+	// the head.
+	begun, skip bool
 }
+
+// maxOpen is how many series may be open before their turn. With more of them, a series is closed
+// once its first event is known, and is opened again when that event is the next.
+const maxOpen = 64
 
 // collect returns the series of files and directories.
 func (r *Reader) collect(names []string) ([]*series, error) {
@@ -87,6 +94,9 @@ func (r *Reader) collect(names []string) ([]*series, error) {
 				r.total += info.Size()
 			}
 		}
+	}
+	if groups["-"] != nil {
+		r.total = 0
 	}
 	return all, nil
 }
@@ -149,6 +159,10 @@ func (s *series) next() (*event, error) {
 			continue
 		}
 		e, err := s.current.events.next()
+		if err == nil && s.skip {
+			s.skip = false
+			continue
+		}
 		if !errors.Is(err, io.EOF) {
 			return e, err
 		}
@@ -174,6 +188,19 @@ func (s *series) openNext() (err error) {
 		}
 	}
 	return err
+}
+
+// park closes the file of the head, so that next begins with it again.
+func (s *series) park() error {
+	if s.current == nil || s.current.name == "-" {
+		return nil
+	}
+	s.files, s.skip = slices.Insert(s.files, 0, s.current.name), true
+	err := s.current.close()
+	if s.current = nil; err != nil {
+		return fmt.Errorf("reading recorded requests: %w", err)
+	}
+	return nil
 }
 
 // close closes the files that are open.
