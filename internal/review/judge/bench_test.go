@@ -44,8 +44,9 @@ const running = `{"kind": "Pod", "apiVersion": "v1", "metadata": {"name": "web-6
 {"name": "proxy", "image": "registry.example.com/proxy:4.5", "args": ["--port=9090"]}],
 "volumes": [{"name": "config", "configMap": {"name": "web"}}], "serviceAccountName": "default"}}`
 
-// BenchmarkTrial judges creations and updates of a pod by 50 policies, on all processors: by the policies'
-// plugin alone, by all plugins that are on by default, and by these for a candidate and a baseline.
+// BenchmarkTrial judges creations and updates of a pod, on all processors: by the policies' plugin alone, by
+// all plugins that are on by default, and by these for a candidate and a baseline. What policies cost by
+// themselves is in BenchmarkValidate of package policy.
 func BenchmarkTrial(b *testing.B) {
 	requests := func(i int) *judge.Request {
 		r := &judge.Request{User: &user.DefaultInfo{Name: "system:serviceaccount:kube-system:replicaset-controller"},
@@ -56,17 +57,20 @@ func BenchmarkTrial(b *testing.B) {
 		return r
 	}
 	for _, test := range []struct {
-		name  string
-		only  []string // plugins
-		sides int
+		name     string
+		only     []string // plugins
+		policies int
+		sides    int
 	}{
-		{"policies", []string{"ValidatingAdmissionPolicy"}, 1},
-		{"everything", nil, 1},
-		{"everything twice", nil, 2},
+		{"no policies", []string{"ValidatingAdmissionPolicy"}, 0, 1},
+		{"10 policies", []string{"ValidatingAdmissionPolicy"}, 10, 1},
+		{"50 policies", []string{"ValidatingAdmissionPolicy"}, 50, 1},
+		{"50 policies and all plugins", nil, 50, 1},
+		{"50 policies and all plugins, two sides", nil, 50, 2},
 	} {
 		config := server.NewConfig(plugins.List)
 		config.Admission.Only = test.only
-		engine, err := start(config, state, policiesOf(50))
+		engine, err := start(config, state, policiesOf(test.policies))
 		if err != nil {
 			b.Fatal(err)
 		}
