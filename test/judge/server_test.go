@@ -3,7 +3,6 @@ package judge_test
 import (
 	"bytes"
 	"context"
-	"encoding/json"
 	"fmt"
 	"io"
 	"maps"
@@ -51,7 +50,9 @@ type capture struct {
 	plugin.Observe
 	mu   sync.Mutex
 	seen map[string]*judge.Request
-	err  error
+	// attempts counts how often the chain was called for each request.
+	attempts map[string]int
+	err      error
 }
 
 // PhaseBegins takes a request before the mutating phase. If storage has the chain try again, the last
@@ -68,23 +69,19 @@ func (c *capture) PhaseBegins(ctx context.Context, phase plugin.PhaseStep) conte
 		c.err = fmt.Errorf("%s: %w", id, err)
 	}
 	c.seen[string(id)] = taken
+	c.attempts[string(id)]++
 	return ctx
 }
 
 func take(id string, a admission.Attributes) (*judge.Request, error) {
 	r := &judge.Request{AuditID: id, User: a.GetUserInfo(), UserAgent: "judge-test", Operation: a.GetOperation(),
 		Resource: a.GetResource(), Subresource: a.GetSubresource(), Namespace: a.GetNamespace(), Name: a.GetName(),
-		DryRun: a.IsDryRun()}
+		DryRun: a.IsDryRun(), Options: a.GetOperationOptions()}
 	var err error
 	if r.Object, err = encode(a.GetObject(), a.GetKind()); err != nil {
 		return nil, err
 	}
-	if r.OldObject, err = encode(a.GetOldObject(), a.GetKind()); err != nil {
-		return nil, err
-	}
-	if a.GetOperationOptions() != nil {
-		r.Options, err = json.Marshal(a.GetOperationOptions())
-	}
+	r.OldObject, err = encode(a.GetOldObject(), a.GetKind())
 	return r, err
 }
 
@@ -119,7 +116,7 @@ func startServer(t *testing.T) *api {
 	if config.API.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
-	seen := &capture{seen: map[string]*judge.Request{}}
+	seen := &capture{seen: map[string]*judge.Request{}, attempts: map[string]int{}}
 	config.Observers = []plugin.Observer{seen}
 	ctx, cancel := context.WithCancel(context.WithoutCancel(t.Context()))
 	running, err := server.New(ctx, config)
@@ -129,6 +126,7 @@ func startServer(t *testing.T) *api {
 	ended := make(chan error, 1)
 	go func() { ended <- running.Run(ctx) }()
 	t.Cleanup(func() {
+		defer testlog.Stopping()()
 		cancel()
 		if err := <-ended; err != nil {
 			t.Error(err)

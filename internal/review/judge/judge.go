@@ -70,8 +70,11 @@ type lookup struct {
 	err    error
 }
 
-// New returns a judge by the chain of a server, which must record decisions. The server's kinds must not
-// change any more.
+// maxLookups bounds the resources that are held, of requests about any number that aren't served.
+const maxLookups = 1000
+
+// New returns a judge by the chain of a server. The server must record decisions, and must not run
+// ResourceQuota, which would count what isn't stored. Its kinds must not change any more.
 func New(server Server, options Options) *Judge {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
@@ -153,6 +156,9 @@ func (j *Judge) writes(ctx context.Context, of served) (*apiserver.Writes, error
 	j.lookups.mu.Lock()
 	l := j.lookups.served[of]
 	if l == nil {
+		if len(j.lookups.served) >= maxLookups {
+			clear(j.lookups.served)
+		}
 		l = &lookup{}
 		j.lookups.served[of] = l
 	}

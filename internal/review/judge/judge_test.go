@@ -12,6 +12,7 @@ import (
 	"testing"
 	"time"
 
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -131,7 +132,7 @@ func TestJudge(t *testing.T) {
 	exec := podRequest(admission.Connect, []byte(`{"kind": "PodExecOptions", "apiVersion": "v1", "command": ["sh"]}`), nil)
 	exec.Subresource = "exec"
 	options := podRequest(admission.Delete, nil, old)
-	options.Options = []byte(`{"kind": "CreateOptions", "apiVersion": "meta.k8s.io/v1"}`)
+	options.Options = &metav1.CreateOptions{}
 	nobody := podRequest(admission.Create, plain, nil)
 	nobody.User = nil
 	for _, test := range []struct {
@@ -180,7 +181,7 @@ func TestJudge(t *testing.T) {
 			err: "the old object of the UPDATE is not known"},
 		{name: "no user", request: nobody, verdict: v1alpha1.Failed, code: 500, err: "the user is not known"},
 		{name: "other options", request: options, verdict: v1alpha1.Failed, code: 500,
-			err: "CreateOptions are not the options of a DELETE"},
+			err: "*v1.CreateOptions are not the options of the DELETE: it has DeleteOptions"},
 		{name: "no operation", request: podRequest("LIST", plain, nil), verdict: v1alpha1.Failed, code: 500,
 			err: `operation "LIST"`},
 	} {

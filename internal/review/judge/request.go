@@ -1,9 +1,9 @@
 package judge
 
 import (
-	"encoding/json"
 	"errors"
 	"fmt"
+	"reflect"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -35,9 +35,9 @@ type Request struct {
 	// Object is the object as sent, or the options of a Connect, in JSON. It is nil for a Delete.
 	// OldObject is the object that an Update changes or a Delete deletes.
 	Object, OldObject []byte
-	// Options are the CreateOptions, UpdateOptions, PatchOptions or DeleteOptions in JSON; nil for those
-	// that are empty.
-	Options []byte
+	// Options are the CreateOptions, UpdateOptions or DeleteOptions; nil for empty ones, and for a Connect.
+	// A patch has UpdateOptions.
+	Options runtime.Object
 	// DryRun says that nothing was to be stored.
 	DryRun bool
 }
@@ -84,7 +84,7 @@ func decode(r *Request, writes *apiserver.Writes) (*attempt, error) {
 		}
 	}
 	if a.options, err = optionsOf(r); err != nil {
-		return nil, fmt.Errorf("reading the options: %w", err)
+		return nil, err
 	}
 	if a.name == "" && a.object != nil {
 		if accessor, err := meta.Accessor(a.object); err == nil {
@@ -115,34 +115,23 @@ func (a *attempt) beginCreate() error {
 
 // optionsOf returns the options of a request. A connection has none.
 func optionsOf(r *Request) (runtime.Object, error) {
-	var kind metav1.TypeMeta
-	if len(r.Options) > 0 {
-		if err := json.Unmarshal(r.Options, &kind); err != nil {
-			return nil, err
-		}
-	}
 	var options runtime.Object
-	name := kind.Kind
+	var name string
 	switch r.Operation {
 	case admission.Create:
 		options, name = &metav1.CreateOptions{}, "CreateOptions"
 	case admission.Update:
 		options, name = &metav1.UpdateOptions{}, "UpdateOptions"
-		if kind.Kind == "PatchOptions" {
-			options, name = &metav1.PatchOptions{}, kind.Kind
-		}
 	case admission.Delete:
 		options, name = &metav1.DeleteOptions{}, "DeleteOptions"
 	default:
 		return nil, nil
 	}
-	if kind.Kind != "" && kind.Kind != name {
-		return nil, fmt.Errorf("%s are not the options of a %s", kind.Kind, r.Operation)
-	}
-	if len(r.Options) > 0 {
-		if err := json.Unmarshal(r.Options, options); err != nil {
-			return nil, err
+	if r.Options != nil {
+		if reflect.TypeOf(r.Options) != reflect.TypeOf(options) {
+			return nil, fmt.Errorf("%T are not the options of the %s: it has %s", r.Options, r.Operation, name)
 		}
+		options = r.Options.DeepCopyObject()
 	}
 	options.GetObjectKind().SetGroupVersionKind(metav1.SchemeGroupVersion.WithKind(name))
 	return options, nil
