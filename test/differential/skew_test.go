@@ -68,6 +68,19 @@ func clusterOf(ctx context.Context, t *testing.T, bin, version string) *cluster 
 	return c
 }
 
+// unguarded are texts of Gatehouse that emulation doesn't take away, because no feature gate guards
+// them. Kubernetes 1.35 to 1.37 brought them.
+var unguarded = []string{
+	"spec.externalIPs is deprecated and may no longer be implemented in some clusters",
+	"resize of pods with pod-level resources is forbidden when",
+}
+
+// excuses reports whether Gatehouse may answer so although the cluster doesn't.
+func (c *cluster) excuses(answer string) bool {
+	return c != nil && c.flags == nil &&
+		slices.ContainsFunc(unguarded, func(text string) bool { return strings.Contains(answer, text) })
+}
+
 // run starts kube-apiserver with those of the plugins that it has.
 func (c *cluster) run(ctx context.Context, s *peers.Server, plugins []string, flags ...string) error {
 	plugins = slices.DeleteFunc(slices.Clone(plugins), func(name string) bool { return !slices.Contains(c.plugins, name) })
@@ -120,7 +133,7 @@ func reviewSkew(ctx context.Context, t *testing.T, bin, version string, theirs *
 		}
 		want := server.verdict(ctx, t, w)
 		for from, r := range map[string]*review.Result{"by the cluster": &live[i], "by its snapshot": &stored[i]} {
-			if got := shortVerdict(string(r.Verdict), r.Message, r.Warnings); got != want {
+			if got := shortVerdict(string(r.Verdict), r.Message, r.Warnings); got != want && !theirs.excuses(got) {
 				different++
 				t.Errorf("%s %s %s:\nreview\n%s\nthe cluster\n%s", w.collection, w.object.GetName(), from, got, want)
 			}
