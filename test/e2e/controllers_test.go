@@ -95,7 +95,8 @@ func TestControllersGates(t *testing.T) {
 	}
 	defer again.Stop()
 	apart := startFor(t, exec.Command(binaries.gatehouse, "controllers", "--kubeconfig="+srv.kubeconfig,
-		"--feature-gates=PodLevelResources=false"))
+		"--feature-gates=PodLevelResources=false,InPlacePodLevelResourcesVerticalScaling=false,"+
+			"PodLevelResourcesFixDefaulting=false,PodLevelResourcesFixKubeletQOSClass=false"))
 	select {
 	case event := <-again.ResultChan():
 		if event.Type != watch.Modified {
