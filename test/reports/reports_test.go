@@ -24,7 +24,7 @@ func TestReports(t *testing.T) {
 		t.Fatal(err)
 	}
 	c := servertest.Start(t)
-	kubectl := c.Kubectl(t, c.Namespace(t, nil))
+	kubectl := c.Kubectl(t, "default")
 	kubectl.OK("", "create", "--recursive", "--filename="+dir)
 	kubectl.OK("", "wait", "--for=condition=Established", "crd", "--all")
 	var findings []policyreport.Finding
@@ -50,7 +50,7 @@ func TestReports(t *testing.T) {
 		}
 		kubectl.OK("", "create", "--validate=strict", "--filename="+out)
 		for _, resource := range strings.Fields(resources) {
-			if got := kubectl.OK("", "get", resource, "--namespace=default",
+			if got := kubectl.OK("", "get", resource,
 				"--output=jsonpath={.summary.fail} {.results[4].properties.by} {.results[1].message}"); got != "1 alice m" {
 				t.Errorf("%s says %q", resource, got)
 			}
