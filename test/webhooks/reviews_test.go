@@ -13,10 +13,11 @@ import (
 	"k8s.io/client-go/rest"
 )
 
-// No webhook is asked about reviews of identities and rights, so none can lock everybody out. Who
-// configures one that names them is warned.
+// No webhook is asked about reviews of identities and rights, so none can lock everybody out. A user
+// who configures one that names them is warned.
 //
-// Source: WarningsForValidatingWebhookRules in k8s.io/kubernetes/pkg/apis/admissionregistration/validation/warnings.go
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/exclusion_test.go#TestWebhookVirtualResourceExclusion 7250e998
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/exclusion_test.go#TestWebhookVirtualResourceExclusionWarnings e53719a9
 func TestReviewsAreNotForWebhooks(t *testing.T) {
 	namespace := namespace(t)
 	b := newBackend(t, allow)

@@ -173,6 +173,9 @@ func TestServiceReference(t *testing.T) {
 
 // Calls are spread over the ready endpoints, each with one connection, and follow them when they
 // change.
+//
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/ip_reuse_test.go#TestWebhookConnectionPoolIPReuse b859c2d9
+// Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/load_balance_test.go#TestWebhookLoadBalanceAcrossEndpoints 2e8c1b85
 func TestEndpointsChange(t *testing.T) {
 	leakFree(t)
 	for name, options := range map[string][]webhooktest.Option{"h2": nil, "http1": {webhooktest.HTTP1()}} {
