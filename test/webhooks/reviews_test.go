@@ -16,6 +16,7 @@ import (
 // No webhook is asked about reviews of identities and rights, so none can lock everybody out. A user
 // who configures one that names them is warned.
 //
+// Source: k8s.io/kubernetes/pkg/apis/admissionregistration/validation/warnings.go#WarningsForValidatingWebhookRules a630d7a5
 // Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/exclusion_test.go#TestWebhookVirtualResourceExclusion 7250e998
 // Source: k8s.io/kubernetes/test/integration/apiserver/admissionwebhook/exclusion_test.go#TestWebhookVirtualResourceExclusionWarnings e53719a9
 func TestReviewsAreNotForWebhooks(t *testing.T) {
