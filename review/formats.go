@@ -1,15 +1,13 @@
 package review
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
-	"path/filepath"
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/annotation"
 	"gatehouse.dev/internal/review/junit"
-	"gatehouse.dev/internal/terminal"
 )
 
 // problemText returns everything that is wrong with an object, or "".
@@ -86,80 +84,27 @@ func (p Print) junit(w io.Writer, review *Review) error {
 	return junit.Write(w, suites)
 }
 
-// sarif prints the refusals as SARIF 2.1.0, which code hosts show beside the lines.
-func (p Print) sarif(w io.Writer, review *Review) error {
-	type object = map[string]any
-	results, rules, seen := []object{}, []object{}, map[string]bool{}
-	for i := range review.Results {
-		r := &review.Results[i]
-		add := func(level, rule, text string) {
-			if !seen[rule] {
-				seen[rule] = true
-				rules = append(rules, object{"id": rule, "shortDescription": object{"text": rule}})
-			}
-			location := object{"physicalLocation": object{
-				"artifactLocation": object{"uri": filepath.ToSlash(r.Source.File)},
-				"region":           object{"startLine": r.line()},
-			}}
-			results = append(results, object{"ruleId": rule, "level": level,
-				"message": object{"text": r.title() + ": " + text}, "locations": []object{location}})
-		}
-		if words := r.problemText(); words != "" {
-			add("error", r.ruleID(), words)
-		}
-		for _, warning := range r.Warnings {
-			add("warning", "Warning", warning)
-		}
-	}
-	notes := []object{}
-	for _, note := range review.Notes {
-		notes = append(notes, object{"level": "note", "message": object{"text": note}})
-	}
-	encoder := json.NewEncoder(w)
-	encoder.SetIndent("", "  ")
-	return encoder.Encode(object{
-		"$schema": "https://json.schemastore.org/sarif-2.1.0.json", "version": "2.1.0",
-		"runs": []object{{
-			"tool": object{"driver": object{"name": "gatehouse", "version": p.Version,
-				"informationUri": "https://gatehouse.dev", "rules": rules}},
-			"results":     results,
-			"invocations": []object{{"executionSuccessful": true, "toolExecutionNotifications": notes}},
-		}},
-	})
-}
-
-// github prints commands of GitHub's workflows, which show refusals and warnings beside the lines.
-func (p Print) github(w io.Writer, review *Review) error {
-	for i := range review.Results {
-		r := &review.Results[i]
-		annotate := func(kind, title, text string) {
-			fmt.Fprintf(w, "::%s file=%s,line=%d,title=%s::%s\n", kind, escapeProperty(r.Source.File), r.line(),
-				escapeProperty(title), escapeData(text))
-		}
-		if words := r.problemText(); words != "" {
-			became := " is refused"
-			if r.Verdict == v1alpha1.Failed {
-				became = " can't be judged"
-			}
-			annotate("error", r.title()+became, words)
-		}
-		for _, warning := range r.Warnings {
-			annotate("warning", r.title(), warning)
-		}
-	}
-	for _, note := range review.Notes {
-		fmt.Fprintf(w, "::notice title=gatehouse review::%s\n", escapeData(note))
-	}
+// annotations returns the refusals and warnings for code hosts.
+func (p Print) annotations(review *Review) *annotation.Report {
 	s := review.Summary
-	_, err := fmt.Fprintf(w, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
-	return err
-}
-
-// escapeData and property escape characters that are special in a workflow command.
-func escapeData(text string) string {
-	return strings.NewReplacer("%", "%25", "\r", "%0D", "\n", "%0A").Replace(terminal.Escape(text))
-}
-
-func escapeProperty(text string) string {
-	return strings.NewReplacer(":", "%3A", ",", "%2C").Replace(escapeData(text))
+	report := &annotation.Report{Command: "gatehouse review", Version: p.Version, Notes: review.Notes,
+		Summary: fmt.Sprintf("%d admitted, %d refused, %d failed", s.Admitted, s.Refused, s.Failed)}
+	for i := range review.Results {
+		r := &review.Results[i]
+		add := func(level annotation.Level, rule, outcome, text string) {
+			report.Findings = append(report.Findings, annotation.Finding{Level: level, Rule: rule, Object: r.title(),
+				Outcome: outcome, Text: text, File: r.Source.File, Line: r.line()})
+		}
+		if words := r.problemText(); words != "" {
+			outcome := "is refused"
+			if r.Verdict == v1alpha1.Failed {
+				outcome = "can't be judged"
+			}
+			add(annotation.Error, r.ruleID(), outcome, words)
+		}
+		for _, warning := range r.Warnings {
+			add(annotation.Warning, "Warning", "", warning)
+		}
+	}
+	return report
 }

@@ -59,9 +59,9 @@ func (p Print) Write(w io.Writer, review *Review, format string) error {
 	case "junit":
 		return p.junit(w, review)
 	case "sarif":
-		return p.sarif(w, review)
+		return p.annotations(review).SARIF(w)
 	case "github":
-		return p.github(w, review)
+		return p.annotations(review).GitHub(w)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }

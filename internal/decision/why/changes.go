@@ -28,6 +28,15 @@ type Change struct {
 	Source
 }
 
+// ChangesIn returns the fields that a patch sets or removes, in order. They have no Source.
+func ChangesIn(patch []v1alpha1.PatchOperation) []Change {
+	var all []Change
+	for _, o := range patch {
+		all = append(all, changesOf(o, Source{})...)
+	}
+	return all
+}
+
 // changes returns the changes of all steps, in order.
 func changes(d *v1alpha1.Decision) []Change {
 	var all []Change

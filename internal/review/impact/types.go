@@ -57,6 +57,8 @@ type Result struct {
 	Unjudged string `json:"unjudged,omitempty"`
 	// Differs is true if the candidate makes a difference.
 	Differs bool `json:"differs"`
+	// Known is true if the baseline file has the difference. It is set by the Collector.
+	Known bool `json:"known,omitempty"`
 	// Decision is the candidate's decision, as gatehouse review -o json has it.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 }
@@ -73,6 +75,14 @@ type Object struct {
 	Kind       string `json:"kind"`
 	Namespace  string `json:"namespace,omitempty"`
 	Name       string `json:"name"`
+}
+
+// String returns the kind, namespace and name: Deployment shop/web.
+func (o Object) String() string {
+	if o.Namespace == "" {
+		return o.Kind + " " + o.Name
+	}
+	return o.Kind + " " + o.Namespace + "/" + o.Name
 }
 
 // Operations are the verdicts on the requests that an existing object would come with.

@@ -27,6 +27,8 @@ type Case struct {
 	Seconds Seconds  `xml:"time,attr,omitempty"`
 	Failure *Problem `xml:"failure,omitempty"`
 	Error   *Problem `xml:"error,omitempty"`
+	// Skipped says why there is no verdict if that isn't an error.
+	Skipped *Skip `xml:"skipped,omitempty"`
 	// Output is further text.
 	Output string `xml:"system-out,omitempty"`
 }
@@ -36,6 +38,11 @@ type Problem struct {
 	Message string `xml:"message,attr"`
 	Type    string `xml:"type,attr,omitempty"`
 	Text    string `xml:",chardata"`
+}
+
+// A Skip says why a case has no verdict.
+type Skip struct {
+	Message string `xml:"message,attr"`
 }
 
 // Seconds is a duration as JUnit has it.
@@ -48,6 +55,7 @@ type counts struct {
 	Tests    int `xml:"tests,attr"`
 	Failures int `xml:"failures,attr"`
 	Errors   int `xml:"errors,attr"`
+	Skipped  int `xml:"skipped,attr,omitempty"`
 }
 
 type suite struct {
@@ -76,9 +84,12 @@ func Write(w io.Writer, suites []Suite) error {
 				one.Failures++
 			case c.Error != nil:
 				one.Errors++
+			case c.Skipped != nil:
+				one.Skipped++
 			}
 		}
 		all.Tests, all.Failures, all.Errors = all.Tests+one.Tests, all.Failures+one.Failures, all.Errors+one.Errors
+		all.Skipped += one.Skipped
 		all.Suites = append(all.Suites, one)
 	}
 	if _, err := io.WriteString(w, xml.Header); err != nil {

@@ -1,0 +1,77 @@
+package impact
+
+import (
+	"crypto/sha256"
+	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// An effect is the gravest difference that the candidate makes for a result.
+type effect int
+
+const (
+	refuses effect = iota
+	admits
+	changes
+	warns
+	effects // the number of them
+)
+
+// effect returns the effect of a result that differs.
+func (r *Result) effect() effect {
+	before := r.Before
+	if before == "" {
+		before = r.Recorded
+	}
+	switch {
+	case r.isRefused():
+		return refuses
+	case before != "" && before != v1alpha1.Admitted:
+		return admits
+	case len(r.Changes) > 0:
+		return changes
+	}
+	return warns
+}
+
+// isRefused reports whether the candidate refuses the request, one of the requests of an audited object, or its
+// pods. A failure counts as a refusal.
+func (r *Result) isRefused() bool {
+	refused := func(v v1alpha1.Verdict) bool { return v == v1alpha1.Refused || v == v1alpha1.Failed }
+	return refused(r.Verdict) || r.Pods != nil ||
+		r.Operations != nil && (refused(r.Operations.Create) || refused(r.Operations.Update))
+}
+
+// policies returns the policies of a difference: one without a name if no plugin makes it, but the API itself.
+func (r *Result) policies() []Policy {
+	if len(r.Policies) == 0 {
+		return []Policy{{}}
+	}
+	return r.Policies
+}
+
+// decision returns the decision on what is refused: on the request, or on one of its pods.
+func (r *Result) decision() *v1alpha1.Decision {
+	if r.Pods != nil && (r.Decision == nil || r.Decision.Verdict == v1alpha1.Admitted) {
+		return r.Pods.Decision
+	}
+	return r.Decision
+}
+
+// A key identifies a difference in the reports of different days: it is made of the object, the policy and the
+// effect, and in a replay also of the user and the operation.
+type key [16]byte
+
+func keyOf(kind string, r *Result, p *Policy) key {
+	gv, _ := schema.ParseGroupVersion(r.Object.APIVersion)
+	parts := []string{string('0' + rune(r.effect())), gv.Group, r.Object.Kind, r.Object.Namespace, r.Object.Name, p.Plugin,
+		p.Kind, p.Name}
+	if kind == Replay {
+		parts = append(parts, r.Request.User.Username, r.Request.Operation, r.Request.Subresource)
+	}
+	sum := sha256.Sum256([]byte(strings.Join(parts, "\x00")))
+	return key(sum[:len(key{})])
+}
