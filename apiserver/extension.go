@@ -27,8 +27,11 @@ type Extension struct {
 	Authenticator func(authenticator.Request) authenticator.Request
 }
 
-// withFilters returns the handler with all filters of extensions around it.
+// withFilters returns the handler with all filters around it, those of extensions first.
 func (o *Options) withFilters(handler http.Handler) http.Handler {
+	for _, filter := range o.Filters {
+		handler = filter(handler)
+	}
 	for _, e := range o.Extensions {
 		handler = e.Filter(handler)
 	}

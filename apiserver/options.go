@@ -2,6 +2,7 @@ package apiserver
 
 import (
 	"net"
+	"net/http"
 	"path/filepath"
 	"time"
 
@@ -66,6 +67,8 @@ type Options struct {
 
 	// Extensions are further APIs to serve.
 	Extensions []Extension
+	// Filters are put around the handlers of all APIs, behind authorization, as those of Extensions are.
+	Filters []func(http.Handler) http.Handler
 
 	// InProcess is for a server that only its own process calls, by Handler: it doesn't listen.
 	InProcess bool

@@ -54,6 +54,7 @@ func newGeneration(observers []plugin.Observer) *generation {
 		wants := o.Wants()
 		g.wants.Changes = g.wants.Changes || wants.Changes
 		g.wants.Calls = g.wants.Calls || wants.Calls
+		g.wants.Objects = g.wants.Objects || wants.Objects
 	}
 	return g
 }
@@ -100,14 +101,19 @@ func (g *generation) add(d *plugin.Descriptor, built plugin.Plugin) error {
 }
 
 func (g *generation) handles(operation admission.Operation) bool {
-	return g.mutating[operation] != nil || g.validating[operation] != nil
+	return g.wants.Objects || g.mutating[operation] != nil || g.validating[operation] != nil
 }
 
 // mutate runs the mutating phase.
 func (g *generation) mutate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	begin := g.now()
 	a = withDryRun(a, o)
-	ctx = g.phaseBegins(ctx, a, plugin.Mutating)
+	begins := plugin.PhaseStep{Attributes: a, Phase: plugin.Mutating}
+	if g.wants.Objects {
+		// Apart from what plugins get: if its objects can't be converted, that is no error of theirs.
+		begins.Shown = newVersioned(a, o, false, plugin.Wants{})
+	}
+	ctx = g.phaseBegins(ctx, begins)
 	rounds, err := g.admit(ctx, begin, a, o)
 	g.phaseDone(ctx, begin, plugin.PhaseStep{Attributes: a, Phase: plugin.Mutating, Rounds: rounds, Err: err})
 	return err
@@ -183,7 +189,7 @@ func (g *generation) admitPlugin(ctx context.Context, p mutator, a admission.Att
 func (g *generation) validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	begin := g.now()
 	a = withDryRun(a, o)
-	ctx = g.phaseBegins(ctx, a, plugin.Validating)
+	ctx = g.phaseBegins(ctx, plugin.PhaseStep{Attributes: a, Phase: plugin.Validating})
 	err := g.validateAll(ctx, begin, a, o)
 	g.phaseDone(ctx, begin, plugin.PhaseStep{Attributes: a, Phase: plugin.Validating, Rounds: 1, Err: err})
 	return err
@@ -260,9 +266,9 @@ func (g *generation) since(begin time.Time) time.Duration {
 	return time.Since(begin)
 }
 
-func (g *generation) phaseBegins(ctx context.Context, a admission.Attributes, phase plugin.Phase) context.Context {
+func (g *generation) phaseBegins(ctx context.Context, begins plugin.PhaseStep) context.Context {
 	for _, o := range g.observers {
-		ctx = o.PhaseBegins(ctx, plugin.PhaseStep{Attributes: a, Phase: phase})
+		ctx = o.PhaseBegins(ctx, begins)
 	}
 	return ctx
 }

@@ -94,12 +94,13 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 			"takes precedence.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
+	config.Record.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
 	version = addVersionFlag(groups.FlagSet("generic"), config.API)
 	commandline.GroupFlags(c, groups, "data-dir", "config", "controllers", "resource-quota-sync-period",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
 		"secure-port", "bind-address",
-		"decisions", "decision-log-path",
+		"decisions", "decision-log-path", "record",
 		"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
 		"client-ca-file", "authentication-config", "authorization-mode", "audit-policy-file", "audit-log-path",
 		"feature-gates", "runtime-config", "v")

@@ -43,6 +43,9 @@ type Wants struct {
 	Changes bool
 	// Calls asks for Step.Calls.
 	Calls bool
+	// Objects asks for PhaseStep.Shown. The chain then handles every operation, also one that no
+	// plugin is called for.
+	Objects bool
 }
 
 // Step is one call of a plugin.
@@ -79,6 +82,10 @@ type Step struct {
 type PhaseStep struct {
 	// Attributes are the request's, with its objects in the form in which the server holds them.
 	Attributes admission.Attributes
+	// Shown are the attributes as plugins see them, with the objects in the types of their API
+	// version. They are set when the mutating phase begins, if an observer wants objects. Read the
+	// objects before PhaseBegins returns: plugins change them.
+	Shown admission.Attributes
 	// Phase is Mutating or Validating.
 	Phase Phase
 	// Rounds is how often the plugins ran: 2 if the mutating phase was run once more.

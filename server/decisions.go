@@ -53,12 +53,17 @@ func (s *Server) newRecorder() (*decision.Recorder, error) {
 	return recorder, nil
 }
 
-func (s *Server) closeLog() {
-	if s.decisionLog == nil {
-		return
+// closeLogs writes what waits for the decision log and for the record, and closes both.
+func (s *Server) closeLogs() {
+	if s.decisionLog != nil {
+		if err := s.decisionLog.Close(); err != nil {
+			klog.ErrorS(err, "Closing the decision log")
+		}
 	}
-	if err := s.decisionLog.Close(); err != nil {
-		klog.ErrorS(err, "Closing the decision log")
+	if s.record != nil {
+		if err := s.record.Close(); err != nil {
+			klog.ErrorS(err, "Closing the record")
+		}
 	}
 }
 

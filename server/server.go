@@ -9,6 +9,7 @@ package server
 import (
 	"context"
 	"errors"
+	"slices"
 	"time"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -20,6 +21,7 @@ import (
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/review/record"
 	"gatehouse.dev/legacy"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/telemetry"
@@ -41,6 +43,8 @@ type Config struct {
 	Controllers controllers.Options
 	// Decisions configures which decisions are kept.
 	Decisions decision.Options
+	// Record says where requests are recorded, to be judged again.
+	Record record.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks plugin.WebhookCalls
 	// Legacy says how objects that wait for initializers are treated. A plugin that makes them wait
@@ -58,6 +62,7 @@ func NewConfig(plugins []plugin.Descriptor) *Config {
 		Plugins:     plugins,
 		Controllers: controllers.Options{Controllers: []string{"*"}, Impersonate: true},
 		Decisions:   decision.NewOptions(),
+		Record:      record.NewOptions(),
 	}
 }
 
@@ -75,6 +80,7 @@ type Server struct {
 	reloads     *reloads
 	decisions   *decision.Store
 	decisionLog *decision.Log
+	record      *record.Log // nil for none
 }
 
 // Decisions returns the store of the server's decisions, or nil if it records none.
@@ -83,7 +89,8 @@ func (s *Server) Decisions() *decision.Store { return s.decisions }
 // New builds a server. It doesn't change the configuration. An error about the configuration is an
 // apiserver.OptionsError; see apiserver.New.
 func New(ctx context.Context, config *Config) (*Server, error) {
-	if err := errors.Join(config.Controllers.Validate(), config.Decisions.Validate()); err != nil {
+	if err := errors.Join(config.Controllers.Validate(), config.Decisions.Validate(),
+		config.Record.Validate()); err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
 	c, api := *config, *config.API
@@ -110,6 +117,15 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 		}
 		observers = append(observers, recorder)
 	}
+	if s.record, err = c.Record.Open(); err != nil {
+		s.closeLogs()
+		return nil, apiserver.OptionsError{Err: err}
+	}
+	if s.record != nil {
+		recorder := record.NewRecorder(s.record)
+		api.Filters = append(slices.Clone(api.Filters), recorder.Filter)
+		observers = append(observers, recorder)
+	}
 	s.Server, err = apiserver.New(ctx, &api, func(env *plugin.Env) (apiserver.Admission, error) {
 		env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
 		var err error
@@ -120,7 +136,7 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 		return withWarnings(s.chain, c.Plugins, selected), nil
 	})
 	if err != nil {
-		s.closeLog()
+		s.closeLogs()
 		return nil, err
 	}
 	return s, nil
@@ -191,7 +207,7 @@ func (s *Server) Run(ctx context.Context) error {
 	err := s.Server.Run(serving)
 	stopControlling()
 	<-controlled
-	s.closeLog()
+	s.closeLogs()
 	return err
 }
 

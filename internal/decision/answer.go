@@ -8,7 +8,20 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer"
+	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 )
+
+// Serve calls a handler, and returns the code of its answer, and the status if the answer is an error.
+// The code is 0 if there was no answer.
+func Serve(handler http.Handler, w http.ResponseWriter, req *http.Request) (int, *metav1.Status) {
+	answer := &answer{ResponseWriter: w}
+	handler.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req)
+	// A handler that writes nothing has answered all the same, unless the request is over.
+	if answer.code == 0 && req.Context().Err() == nil {
+		answer.code = http.StatusOK
+	}
+	return answer.code, answer.status()
+}
 
 // An answer watches what is written to a client. It keeps the code and, of an error, the body.
 type answer struct {

@@ -19,6 +19,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/linelog"
 )
 
 func logged(name string) *v1alpha1.Decision {
@@ -182,7 +183,7 @@ func TestLogOnAFullDisk(t *testing.T) {
 		t.Fatal(err)
 	}
 	disk := &full{errors: 2}
-	log := newLog(disk)
+	log := &Log{linelog.New(disk, linelog.Options{OnError: logErrorsTotal.Inc})}
 	for _, name := range []string{"a", "b", "c"} {
 		log.Tell(logged(name))
 	}

@@ -7,8 +7,10 @@ import (
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/plugin"
 )
 
 // notShown takes the place of a value in a message.
@@ -39,6 +41,18 @@ func (s secrets) ofPlugin(message string, r *v1alpha1.Request) string {
 		message = withoutValues(message, r)
 	}
 	return cut(message)
+}
+
+// PluginMessage returns the message with which a plugin refused a request, without the values that
+// decisions hide. If the object is a Secret, it ends before the first value. calls are those that the
+// plugin made.
+func PluginMessage(message string, r *v1alpha1.Request, calls []plugin.Call) string {
+	for i := range calls {
+		if c := &calls[i]; c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
+			return ofSecretParams
+		}
+	}
+	return secrets{resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}}.ofPlugin(message, r)
 }
 
 // plainReasons are the reasons of answers that name objects, users and fields, and quote no values.

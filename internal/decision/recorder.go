@@ -15,7 +15,6 @@ import (
 	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/endpoints/request"
-	"k8s.io/apiserver/pkg/endpoints/responsewriter"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/plugin"
@@ -94,18 +93,12 @@ func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 func (r *Recorder) Filter(next http.Handler) http.Handler {
 	return http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) {
 		info, ok := request.RequestInfoFrom(req.Context())
-		if !ok || !info.IsResourceRequest || !maySeeChain(info) {
+		if !ok || !MaySeeChain(info) {
 			next.ServeHTTP(w, req)
 			return
 		}
 		r.Record(req.Context(), info, req.UserAgent(), func(ctx context.Context) (int, *metav1.Status) {
-			answer := &answer{ResponseWriter: w}
-			next.ServeHTTP(responsewriter.WrapForHTTP1Or2(answer), req.WithContext(ctx))
-			// A handler that writes nothing has answered all the same, unless the request is over.
-			if answer.code == 0 && ctx.Err() == nil {
-				answer.code = http.StatusOK
-			}
-			return answer.code, answer.status()
+			return Serve(next, w, req.WithContext(ctx))
 		})
 	})
 }
@@ -139,13 +132,13 @@ func Decide(ctx context.Context, info *request.RequestInfo, userAgent string, va
 // connects holds the subresources to which a client may connect with any verb.
 var connects = map[string]bool{"exec": true, "attach": true, "portforward": true, "proxy": true}
 
-// maySeeChain reports whether a request may reach the chain.
-func maySeeChain(info *request.RequestInfo) bool {
+// MaySeeChain reports whether a request may reach the chain.
+func MaySeeChain(info *request.RequestInfo) bool {
 	switch info.Verb {
 	case "create", "update", "patch", "delete", "deletecollection":
-		return true
+		return info.IsResourceRequest
 	}
-	return connects[info.Subresource]
+	return info.IsResourceRequest && connects[info.Subresource]
 }
 
 // finish makes a decision of the recording, once. code is 0 if there was no answer.

@@ -73,6 +73,12 @@ func (s secrets) ofPatch(patch []v1alpha1.PatchOperation) []v1alpha1.PatchOperat
 	return patch
 }
 
+// HideSecret returns the JSON of a Secret with its values hidden: data, annotations, and whatever is
+// named as a credential.
+func HideSecret(object []byte) []byte {
+	return secrets{schema.GroupResource{Resource: "secrets"}, ValuesShown}.hidden("", object)
+}
+
 // hideValues hides all values of a patch.
 func hideValues(patch []v1alpha1.PatchOperation) {
 	for i := range patch {

@@ -60,7 +60,7 @@ can run outside the API server.`,
 	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file",
 		"url", "service", "failure-policy", "mode", "exempt-namespaces", "keep", "per-plugin",
 		"bind-address", "secure-port", "tls-cert-file", "tls-private-key-file",
-		"kubeconfig", "context", "decision-log-path", "v")
+		"kubeconfig", "context", "decision-log-path", "record", "v")
 	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }

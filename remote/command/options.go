@@ -22,6 +22,7 @@ import (
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/nearest"
+	"gatehouse.dev/internal/review/record"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/remote/registration"
@@ -265,13 +266,15 @@ type options struct {
 
 	reach     *commandline.Kubeconfig
 	decisions decision.Options
+	record    record.Options
 	tracing   string
 	log       commandline.Logging
 }
 
 func newOptions(plugins []plugin.Descriptor) *options {
 	return &options{installFlags: newInstalling(plugins), port: 8443,
-		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions()}
+		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions(),
+		record: record.NewOptions()}
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {
@@ -308,6 +311,7 @@ func (o *options) flags() cliflag.NamedFlagSets {
 
 	fs = groups.FlagSet("telemetry")
 	o.decisions.AddLogFlags(fs)
+	o.record.AddFlags(fs)
 	fs.StringVar(&o.tracing, "tracing-config-file", "",
 		"File with a TracingConfiguration, as kube-apiserver's. The traces of its requests are continued.")
 	o.log.AddFlags(fs)
@@ -338,7 +342,7 @@ func (o *options) check() error {
 	if o.drain < 0 {
 		errs = append(errs, fmt.Errorf("--shutdown-delay-duration: %s must not be negative", o.drain))
 	}
-	return errors.Join(append(errs, o.decisions.Validate())...)
+	return errors.Join(append(errs, o.decisions.Validate(), o.record.Validate())...)
 }
 
 // describePlugins returns plugins' names for a sentence, with the mode of each plugin that isn't enforced.

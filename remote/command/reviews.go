@@ -59,7 +59,7 @@ func (w *worker) build(env *plugin.Env) (map[string]http.Handler, []healthz.Heal
 		if call.Phase == plugin.Validating {
 			decide = remote.Validate(c)
 		}
-		reviews[call.Path] = w.review(decide, recorder)
+		reviews[call.Path] = w.review(decide, recorder, &call)
 	}
 	return reviews, all.ReadyChecks(), nil
 }
@@ -83,17 +83,22 @@ func once(d plugin.Descriptor) plugin.Descriptor {
 	return d
 }
 
-// review returns the handler of reviews, traced, and recorded if there is a recorder.
-func (w *worker) review(decide server.FallibleHandler, recorder *decision.Recorder) http.Handler {
+// review returns the handler of a call's reviews. It is traced, makes decisions if there is a recorder
+// of them, and records requests if there is a file for them.
+func (w *worker) review(decide server.FallibleHandler, recorder *decision.Recorder,
+	call *registration.Call) http.Handler {
 	if recorder != nil {
-		decide = recorded(decide, recorder)
+		decide = decided(decide, recorder)
+	}
+	if w.record != nil {
+		decide = w.recorded(decide, call)
 	}
 	return w.tracer.trace(decide)
 }
 
-// recorded returns decide with a recorder of its decisions. A request that mutates and validates
+// decided returns decide with a recorder of its decisions. A request that mutates and validates
 // makes two decisions: it comes as two reviews, and nothing links them.
-func recorded(decide server.FallibleHandler, recorder *decision.Recorder) server.FallibleHandler {
+func decided(decide server.FallibleHandler, recorder *decision.Recorder) server.FallibleHandler {
 	return func(ctx context.Context, r *admissionv1.AdmissionRequest) (response server.Response, err error) {
 		ctx = request.WithUser(ctx, remote.UserOf(&r.UserInfo))
 		recorder.Record(ctx, infoOf(r), "", func(ctx context.Context) (int, *metav1.Status) {

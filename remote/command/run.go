@@ -23,6 +23,7 @@ import (
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/review/record"
 	"gatehouse.dev/remote/cluster"
 	"gatehouse.dev/remote/door"
 	"gatehouse.dev/remote/registration"
@@ -73,7 +74,11 @@ func (o *options) run(c *cobra.Command) error {
 	if w.log, err = o.decisions.OpenLog(); err != nil {
 		return commandline.Usage(err)
 	}
-	defer w.closeLog()
+	if w.record, err = o.record.Open(); err != nil {
+		w.closeLogs()
+		return commandline.Usage(err)
+	}
+	defer w.closeLogs()
 	return w.serve(c)
 }
 
@@ -116,6 +121,7 @@ type worker struct {
 	credentials  *credentials
 	tracer       tracer
 	log          *decision.Log // nil for none
+	record       *record.Log   // nil for none
 	door         *door.Door
 	// draining is closed when the process is told to end.
 	draining chan struct{}
@@ -131,12 +137,17 @@ type worker struct {
 // removesAtEnd reports whether the process takes its webhook configurations with it.
 func (o *options) removesAtEnd() bool { return o.url != "" && !o.keep }
 
-func (w *worker) closeLog() {
-	if w.log == nil {
-		return
+// closeLogs writes what waits for the decision log and for the record, and closes both.
+func (w *worker) closeLogs() {
+	if w.log != nil {
+		if err := w.log.Close(); err != nil {
+			klog.ErrorS(err, "Closing the decision log")
+		}
 	}
-	if err := w.log.Close(); err != nil {
-		klog.ErrorS(err, "Closing the decision log")
+	if w.record != nil {
+		if err := w.record.Close(); err != nil {
+			klog.ErrorS(err, "Closing the record")
+		}
 	}
 }
 

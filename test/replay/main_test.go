@@ -1,6 +1,6 @@
 // Package replay_test compares what recorded requests are read as with what admission was asked when
 // they were made: a plugin in a running server notes every question, and the server writes an audit
-// log.
+// log and a record.
 package replay_test
 
 import (
@@ -41,6 +41,8 @@ var (
 	suite    servertest.Suite
 	cluster  *servertest.Cluster
 	auditLog string
+	// record is the file of --record.
+	record string
 	// questions is the plugin before all others, and conclusions the one behind them.
 	questions, conclusions = &observer{name: "Questions"}, &observer{name: "Conclusions"}
 )
@@ -56,8 +58,9 @@ func TestMain(m *testing.M) {
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		suite.Fatal(err)
 	}
-	auditLog = filepath.Join(dir, "audit.log")
+	auditLog, record = filepath.Join(dir, "audit.log"), filepath.Join(dir, "record.log")
 	cluster = servertest.Start(&suite, gatehousetest.WithConfig(func(c *server.Config) {
+		c.Record.Path = record
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, auditLog
 		c.Plugins = slices.Concat([]plugin.Descriptor{questions.descriptor()}, c.Plugins,
 			[]plugin.Descriptor{conclusions.descriptor()})

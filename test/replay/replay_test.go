@@ -4,6 +4,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"testing"
 
@@ -23,18 +24,7 @@ var errRefused = errors.New("it asks to be refused")
 // asked about is missing.
 func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 	unjudged := makeRequests(t)
-	makeConcurrentRequests(t)
-	last := marker(t)
-	var requests []*recorded.Request
-	servertest.Eventually(t, "the last request in the audit log", func() bool {
-		requests = readLog(t)
-		for _, q := range requests {
-			if q.Name == last {
-				return true
-			}
-		}
-		return false
-	})
+	requests := awaitLast(t, auditLog)
 	first, end := questions.all(), conclusions.all()
 	read := map[string]int{}
 	judged, found := 0, map[string]recorded.Reason{}
@@ -85,9 +75,20 @@ func TestRequestsAreWhatAdmissionWasAsked(t *testing.T) {
 	}
 }
 
-func readLog(t *testing.T) []*recorded.Request {
+// awaitLast returns the requests in a log once the last one is in it.
+func awaitLast(t *testing.T, log string) []*recorded.Request {
 	t.Helper()
-	r, err := recorded.Open([]string{auditLog}, recorded.Options{})
+	var requests []*recorded.Request
+	servertest.Eventually(t, "the last request in "+log, func() bool {
+		requests = readLog(t, log)
+		return slices.ContainsFunc(requests, func(q *recorded.Request) bool { return q.Name == lastName })
+	})
+	return requests
+}
+
+func readLog(t *testing.T, log string) []*recorded.Request {
+	t.Helper()
+	r, err := recorded.Open([]string{log}, recorded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

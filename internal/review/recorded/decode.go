@@ -104,10 +104,7 @@ func (rec *Record) setObject(q *Request) {
 			// A patch leaves the version of the object that it is applied to.
 			q.Object = setMetadata(q.Object, member{"resourceVersion", find(q.OldObject, "metadata", "resourceVersion")})
 		}
-		if q.Operation == admission.Create {
-			q.Object = setMetadata(q.Object, member{"resourceVersion", nil}, member{"uid", nil},
-				member{"creationTimestamp", nil}, member{"generation", nil}, member{"selfLink", nil})
-		}
+		q.takeOutStored()
 	case fromPatch:
 		if isNull(e.request) || q.OldObject == nil {
 			return

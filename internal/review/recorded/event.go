@@ -26,7 +26,7 @@ type event struct {
 	// Of an event list:
 	items []byte
 	// Of an AdmissionReview:
-	reviewRequest, reviewResponse []byte
+	reviewRequest, reviewResponse, details []byte
 
 	// read from objectRef
 	group, version, resource, subresource, namespace, name string
@@ -87,13 +87,17 @@ func readEvent(line []byte, source Source) (*event, error) {
 			e.reviewRequest = value
 		case "response":
 			e.reviewResponse = value
+		case "recorded":
+			e.details = value
 		}
 		return nil
 	})
 	if err != nil {
 		return nil, err
 	}
-	e.kind = kindOfLine(text(apiVersion), text(kind), e)
+	if e.kind = kindOfLine(text(apiVersion), text(kind), e); e.kind == reviewLine {
+		e.at = find(e.details, "time")
+	}
 	return e, nil
 }
 

@@ -91,9 +91,9 @@ func judgeAnswer(code int32, message, decision, subresource string) (outcome Out
 	return NoNews, true
 }
 
-// isAccessReview reports whether a resource is one of those that nothing is stored of: creating one
+// IsAccessReview reports whether a resource is one of those that nothing is stored of: creating one
 // asks who somebody is, or what somebody may do.
-func isAccessReview(group, resource string) bool {
+func IsAccessReview(group, resource string) bool {
 	switch group {
 	case "authorization.k8s.io", "authentication.k8s.io":
 		return strings.HasSuffix(resource, "reviews")

@@ -249,7 +249,7 @@ func (r *Reader) accept(e *event) bool {
 		c.Reads++
 		return false
 	}
-	if isAccessReview(e.group, e.resource) {
+	if IsAccessReview(e.group, e.resource) {
 		c.AccessReviews++
 		return false
 	}

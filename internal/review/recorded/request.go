@@ -37,11 +37,11 @@ type Request struct {
 	Source Source
 	// ID is the audit ID, or the UID of an AdmissionReview's request.
 	ID string
-	// Time is when the server received the request; AdmissionReviews have none.
+	// Time is when the server received the request; AdmissionReviews have none unless they have Details.
 	Time time.Time
 	// User made the request. If the request was impersonated, it is the impersonated user.
 	User user.Info
-	// UserAgent is what the client called itself; AdmissionReviews have none.
+	// UserAgent is what the client called itself; AdmissionReviews have none unless they have Details.
 	UserAgent string
 	// Verb is create, update, patch, delete, deletecollection, or for a connection the verb of its
 	// HTTP method.
@@ -62,7 +62,7 @@ type Request struct {
 	// Object and OldObject are JSON with apiVersion and kind; nil if admission got none, or if they
 	// are unknown. Callers must not change them.
 	Object, OldObject []byte
-	// Stored reports whether Object comes from a response.
+	// Stored reports whether Object comes from a response, or from a validating review.
 	Stored bool
 	// Options is a CreateOptions, UpdateOptions or DeleteOptions of meta.k8s.io/v1; nil for a
 	// connection. A patch has the options of the operation that it turned out to be, as in the server.

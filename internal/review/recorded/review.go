@@ -39,6 +39,7 @@ func decodeReview(e *event) *Request {
 	case q.Resource.GroupResource() == secrets && (isRedacted(q.Object) || isRedacted(q.OldObject)):
 		q.unjudge(RedactedSecret)
 	}
+	defer q.setDetails(e.details)
 	if isNull(e.reviewResponse) {
 		return q
 	}

@@ -215,6 +215,6 @@ func (s *series) close() error {
 	return errors.Join(errs...)
 }
 
-// earlier reports whether the series' next event was written before another's. Times of audit events
-// sort as text; AdmissionReviews have none and come first.
+// earlier reports whether the series' next event was written before another's. Their times sort as
+// text; AdmissionReviews without one come first.
 func (s *series) earlier(than *series) bool { return string(s.head.at) < string(than.head.at) }
