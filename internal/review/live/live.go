@@ -45,9 +45,10 @@ type Cluster struct {
 	// lists.
 	Progress func(done, all int)
 
-	objects dynamic.Interface
-	names   metadata.Interface
-	mapper  meta.RESTMapper
+	objects   dynamic.Interface
+	names     metadata.Interface
+	discovery *discovery.DiscoveryClient
+	mapper    meta.RESTMapper
 }
 
 // Connect connects to a cluster. The error says whether the cluster can't be reached or doesn't accept
@@ -79,6 +80,7 @@ func Connect(ctx context.Context, config *rest.Config) (*Cluster, error) {
 	if c.names, err = metadata.NewForConfig(config); err != nil {
 		return nil, err
 	}
+	c.discovery = client
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(memory.NewMemCacheClient(client))
 	return c, nil
 }

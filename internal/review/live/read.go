@@ -16,11 +16,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/version"
 	"k8s.io/client-go/kubernetes/scheme"
-	"k8s.io/client-go/tools/pager"
 
 	"gatehouse.dev/internal/review/input"
 )
@@ -191,18 +189,9 @@ func (r *reading) tasksOf(kind schema.GroupVersionKind, in []string, params bool
 
 // readList reads all objects of a resource, in a namespace or in all.
 func (r *reading) readList(ctx context.Context, mapping *meta.RESTMapping, namespace string, bears Gap) error {
-	client := r.objects.Resource(mapping.Resource).Namespace(namespace)
-	pages := pager.New(func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
-		return client.List(ctx, options)
-	})
-	pages.PageSize = pageSize
-	err := pages.EachListItem(ctx, metav1.ListOptions{}, func(object runtime.Object) error {
-		item, ok := object.(*unstructured.Unstructured)
-		if !ok {
-			return fmt.Errorf("%s: %T is in their list", mapping.Resource.Resource, object)
-		}
-		item.SetGroupVersionKind(mapping.GroupVersionKind)
-		r.add(item, false)
+	err := eachObject(ctx, r.pages(mapping.Resource, namespace), func(object *unstructured.Unstructured) error {
+		object.SetGroupVersionKind(mapping.GroupVersionKind)
+		r.add(object, false)
 		return nil
 	})
 	return r.noteUnreadable(mapping, namespace, "", bears, err)
