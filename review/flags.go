@@ -40,14 +40,20 @@ func NewFlags(plugins []plugin.Descriptor) *Flags {
 	return &Flags{Config: server.NewConfig(plugins)}
 }
 
-// Add adds the flags.
+// Add adds the flags of a review.
 func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 	fs := groups.FlagSet("review")
+	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether the user may write the objects.")
+	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
+	f.AddJudging(fs)
+	f.AddChain(groups)
+}
+
+// AddJudging adds the flags that choose the version of Kubernetes, and how webhooks are treated.
+func (f *Flags) AddJudging(fs *pflag.FlagSet) {
 	fs.StringVar(&f.kubernetesVersion, "kubernetes-version", "",
 		"Judge as this minor version of Kubernetes does, by emulation: one of "+strings.Join(KubernetesVersions(), ", ")+
 			". Its APIs, feature gates and plugins are in force. What emulation doesn't show is said in a note.")
-	fs.BoolVar(&f.authorize, "authorize", false, "Judge by RBAC, too: whether the user may write the objects.")
-	fs.BoolVar(&f.noPods, "no-pods", false, "Don't follow workloads to their pods.")
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
 		"How to treat webhooks. skip: they let everything pass, and are named; ask: they are called, as for a dry "+
 			"run; fail: they are taken to be down.")
@@ -56,7 +62,6 @@ func (f *Flags) Add(groups *cliflag.NamedFlagSets) {
 			"run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all "+
 			"webhooks in it), or CONFIGURATION/WEBHOOK. It doesn't change backends in plugins' own configurations. "+
 			"Can be given several times.")
-	f.AddChain(groups)
 }
 
 // chainFlags are the flags of serve, besides those of admission, on which a verdict depends.

@@ -23,8 +23,20 @@ type Judge struct {
 //
 // Each judge needs an Options.Config of its own. The options that concern Reviews don't matter, such as
 // As and Pods. ResourceQuotas limit nothing, because nothing is stored that could count. Decisions hide
-// values as Config.Decisions says.
+// values as Config.Decisions says. Options.Live is not read, see StartTrial.
 func StartJudge(ctx context.Context, options Options, candidate []input.Document) (*Judge, error) {
+	j, err := startJudge(ctx, options)
+	if err != nil {
+		return nil, err
+	}
+	if err := j.reviewer.Load(ctx, candidate); err != nil {
+		return nil, errors.Join(err, j.Close())
+	}
+	return j, nil
+}
+
+// startJudge starts a judge with the state alone.
+func startJudge(ctx context.Context, options Options) (*Judge, error) {
 	own := *options.Config
 	own.Admission = withoutQuota(own.Admission)
 	options.Config = &own
@@ -32,9 +44,6 @@ func StartJudge(ctx context.Context, options Options, candidate []input.Document
 	r, err := Start(ctx, options)
 	if err != nil {
 		return nil, err
-	}
-	if err := r.Load(ctx, candidate); err != nil {
-		return nil, errors.Join(err, r.Close())
 	}
 	return &Judge{judge.New(r.cluster.server, judge.Options{Values: values}), r}, nil
 }

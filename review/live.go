@@ -46,6 +46,8 @@ var (
 	// webhooks that are services.
 	service       = schema.GroupVersionKind{Version: "v1", Kind: "Service"}
 	endpointSlice = schema.GroupVersionKind{Group: "discovery.k8s.io", Version: "v1", Kind: "EndpointSlice"}
+	definitions   = schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
+		Kind: "CustomResourceDefinition"}
 )
 
 // decidingKinds returns the kinds that decide verdicts: those in the caches of the server and its plugins,
@@ -167,9 +169,7 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	kinds := append(r.decidingKinds(), service, schema.GroupVersionKind{Group: "apiextensions.k8s.io", Version: "v1",
-		Kind: "CustomResourceDefinition"})
-	state, err := cluster.Read(ctx, live.Want{Kinds: kinds, Objects: r.objects(documents), Own: r.isBuiltIn})
+	state, err := readEverything(ctx, cluster, r.objects(documents), r)
 	if err != nil {
 		return nil, err
 	}
@@ -258,14 +258,27 @@ func (r *Reviewer) gapNotes() []string {
 // failIfUnknown makes a verdict Failed if something unknown bears on it, unless the options allow
 // that.
 func (r *Reviewer) failIfUnknown(result *Result) {
-	if r.options.AllowIncomplete || result.Verdict == v1alpha1.Failed {
+	if result.Verdict == v1alpha1.Failed {
 		return
 	}
+	result.Unknown = r.unknown(result.Object.Kind, result.Object.Namespace, result.Object.Name)
+	if result.Unknown != nil {
+		result.Verdict = v1alpha1.Failed
+	}
+}
+
+// unknown returns why a verdict about an object isn't certain.
+func (r *Reviewer) unknown(kind, namespace, name string) []string {
+	if r.options.AllowIncomplete {
+		return nil
+	}
+	var unknown []string
 	for _, gap := range r.gaps {
-		if gap.BearsOn(result.Object.Kind, result.Object.Namespace, result.Object.Name) {
-			result.Unknown, result.Verdict = append(result.Unknown, gap.Message), v1alpha1.Failed
+		if gap.BearsOn(kind, namespace, name) {
+			unknown = append(unknown, gap.Message)
 		}
 	}
+	return unknown
 }
 
 // leavesOut reports whether an object of an unknown kind is left out. It isn't if the cluster may

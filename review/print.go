@@ -202,13 +202,17 @@ func webhooksNotAsked(d *v1alpha1.Decision) []string {
 			if c.Kind == string(plugin.Backend) {
 				line = fmt.Sprintf("%s%s: %s", c.Name, atBackend(c.Backend), c.Why)
 			}
-			if c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, plugin.WouldBeAsked) &&
-				!slices.Contains(lines, line) {
+			if isNotAsked(&c) && !slices.Contains(lines, line) {
 				lines = append(lines, line)
 			}
 		}
 	}
 	return lines
+}
+
+// isNotAsked reports whether a call says that a cluster would ask a backend, and that it wasn't asked.
+func isNotAsked(c *v1alpha1.Call) bool {
+	return c.Verdict == v1alpha1.Skipped && strings.HasPrefix(c.Why, plugin.WouldBeAsked)
 }
 
 // atBackend returns " at" with a backend's URL, or "" if it has none.

@@ -1,6 +1,7 @@
 package judge_test
 
 import (
+	"context"
 	"fmt"
 	"runtime"
 	"strings"
@@ -78,15 +79,18 @@ func BenchmarkTrial(b *testing.B) {
 		b.Run(test.name, func(b *testing.B) {
 			trial := &judge.Trial{Candidate: engine.Judge}
 			if test.sides == 2 {
-				trial.Baseline = engine.Judge
+				trial.Before = engine.Judge
 			}
 			run := func(n int) {
-				if _, err := trial.Run(b.Context(), numbered(n, requests), func(r *judge.Result) error {
-					if r.Candidate.Decision.Verdict != v1alpha1.Admitted {
-						return fmt.Errorf("%s: %s", r.Candidate.Decision.Verdict, r.Candidate.Decision.Message)
+				err := judge.Each(b.Context(), numbered(n, requests), func(ctx context.Context, r *judge.Request) judge.Result {
+					return trial.Judge(ctx, r, v1alpha1.Admitted)
+				}, func(r judge.Result) error {
+					if d := r.Candidate.Decision; d.Verdict != v1alpha1.Admitted {
+						return fmt.Errorf("%s: %s", d.Verdict, d.Message)
 					}
 					return nil
-				}); err != nil {
+				})
+				if err != nil {
 					b.Fatal(err)
 				}
 			}

@@ -8,29 +8,27 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
-// A Difference says in what two verdicts on a request differ.
-type Difference struct {
-	// Verdict is true if one is Admitted and the other Refused, for example.
-	Verdict bool `json:"verdict,omitempty"`
-	// Message is true if the reasons differ of two verdicts that are the same.
-	Message bool `json:"message,omitempty"`
-	// Changes is true if the object is changed in different ways. It is false if either isn't Admitted.
-	Changes bool `json:"changes,omitempty"`
-	// Warnings is true if the client gets different warnings, in any order.
-	Warnings bool `json:"warnings,omitempty"`
+// differInChanges reports whether two verdicts change the object in different ways. b may be nil, which
+// changes nothing.
+func differInChanges(a, b *Verdict) bool {
+	return len(ChangesBeside(a, b)) > 0 || b != nil && len(ChangesBeside(b, a)) > 0
 }
 
-// IsAny reports whether there is any difference.
-func (d Difference) IsAny() bool { return d != Difference{} }
-
-// Compare returns in what two verdicts differ.
-func Compare(a, b *Verdict) Difference {
-	d := Difference{Verdict: a.Decision.Verdict != b.Decision.Verdict}
-	d.Message = !d.Verdict && a.Decision.Message != b.Decision.Message
-	d.Changes = a.Decision.Verdict == v1alpha1.Admitted && b.Decision.Verdict == v1alpha1.Admitted &&
-		!slices.EqualFunc(changes(a.Decision), changes(b.Decision), isSameOperation)
-	d.Warnings = !slices.Equal(slices.Sorted(slices.Values(a.Warnings)), slices.Sorted(slices.Values(b.Warnings)))
-	return d
+// ChangesBeside returns what a verdict changes in the object and another one does not. The other may be
+// nil.
+func ChangesBeside(v, other *Verdict) []v1alpha1.PatchOperation {
+	own := changes(v.Decision)
+	if other == nil {
+		return own
+	}
+	theirs := changes(other.Decision)
+	return slices.DeleteFunc(own, func(o v1alpha1.PatchOperation) bool {
+		i := slices.IndexFunc(theirs, func(p v1alpha1.PatchOperation) bool { return isSameOperation(o, p) })
+		if i >= 0 {
+			theirs = slices.Delete(theirs, i, i+1)
+		}
+		return i >= 0
+	})
 }
 
 // changes returns what all plugins changed, in order.

@@ -7,8 +7,8 @@
 // passes the chain what the server's own handlers would pass. Nothing is stored, so requests are
 // independent of each other and are judged concurrently. Judged requests don't count in quotas.
 //
-// A Trial judges a stream of requests, by a candidate and by a baseline if there is one, and tells the
-// Difference. Its memory doesn't depend on the length of the stream.
+// A Trial judges a request by a candidate and by what it is compared with, and says what the candidate would
+// change. Each does so for a stream of requests.
 //
 // A request that can't be judged is Failed, with the reason in Verdict.Err.
 package judge

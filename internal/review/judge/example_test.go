@@ -8,13 +8,14 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/review/judge"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
 
 // A policy is tried on a request that was made, beside what the cluster has now.
-func ExampleTrial_Run() {
+func ExampleTrial_Judge() {
 	const now = "{kind: Namespace, apiVersion: v1, metadata: {name: shop}}"
 	const policy = `{kind: ValidatingAdmissionPolicy, apiVersion: admissionregistration.k8s.io/v1,
 metadata: {name: team.example.com}, spec: {matchConstraints: {resourceRules: [{apiGroups: [""], apiVersions: [v1],
@@ -34,22 +35,13 @@ spec: {policyName: team.example.com, validationActions: [Deny]}}`
 	}
 	defer candidate.Close()
 
-	requests := func(yield func(*judge.Request, error) bool) {
-		yield(&judge.Request{User: &user.DefaultInfo{Name: "jane"}, Operation: admission.Create, Resource: configMaps,
-			Namespace: "shop", Object: []byte(`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}}`)}, nil)
-	}
-	trial := &judge.Trial{Candidate: candidate.Judge, Baseline: baseline.Judge}
-	summary, err := trial.Run(context.Background(), requests, func(r *judge.Result) error {
-		fmt.Println(r.Candidate.Decision.Verdict, "and not", r.Baseline.Decision.Verdict)
-		fmt.Println(r.Candidate.Decision.Message)
-		return nil
-	})
-	if err != nil {
-		log.Fatal(err)
-	}
-	fmt.Println("newly refused:", summary.NewlyRefused, "of", summary.Requests)
+	request := &judge.Request{User: &user.DefaultInfo{Name: "jane"}, Operation: admission.Create, Resource: configMaps,
+		Namespace: "shop", Object: []byte(`{"kind": "ConfigMap", "apiVersion": "v1", "metadata": {"name": "c"}}`)}
+	trial := &judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge}
+	result := trial.Judge(context.Background(), request, v1alpha1.Admitted)
+	fmt.Println(result.Effect)
+	fmt.Println(result.Candidate.Decision.Message)
 	// Output:
-	// Refused and not Admitted
+	// refused
 	// configmaps "c" is forbidden: ValidatingAdmissionPolicy 'team.example.com' with binding 'team.example.com' denied request: label team is missing
-	// newly refused: 1 of 1
 }

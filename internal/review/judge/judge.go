@@ -95,9 +95,21 @@ type Verdict struct {
 	Decision *v1alpha1.Decision
 	// Warnings are the warnings that the client would have got, each once.
 	Warnings []string
-	// Err is why the request could not be judged; nil if it was.
-	Err error
+	// Err is why the request could not be judged; nil if it was. Unjudged is its kind, a stable word such as
+	// NotServed.
+	Err      error
+	Unjudged string
 }
+
+// The kinds of reasons why a request can't be judged.
+const (
+	// NotServed means that the server that judges doesn't serve the resource.
+	NotServed = "not-served"
+	// Undecodable means that the server can't read the request, or that a part of it is missing.
+	Undecodable = "undecodable"
+	// JudgingFailed means that judging took too long or panicked.
+	JudgingFailed = "judging-failed"
+)
 
 // Judge judges a request. It doesn't write to the storage of the server.
 func (j *Judge) Judge(ctx context.Context, r *Request) *Verdict {
@@ -118,7 +130,7 @@ func (j *Judge) Judge(ctx context.Context, r *Request) *Verdict {
 		func(ctx context.Context) (int, *metav1.Status) {
 			err := within(ctx, func() error { return j.handle(ctx, r) })
 			if unjudged := (unjudgedError{}); errors.As(err, &unjudged) {
-				v.Err = unjudged
+				v.Err, v.Unjudged = unjudged, unjudged.kind
 			}
 			if err != nil {
 				status := responsewriters.ErrorToAPIStatus(err)
@@ -142,11 +154,11 @@ var (
 func (j *Judge) handle(ctx context.Context, r *Request) error {
 	writes, err := j.writes(ctx, served{r.Resource, r.Subresource})
 	if err != nil {
-		return unjudged(http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
+		return unjudged(NotServed, http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
 	}
 	a, err := decode(r, writes)
 	if err != nil {
-		return unjudged(http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
+		return unjudged(Undecodable, http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
 	}
 	return a.admit(ctx, j.server.Admission())
 }
@@ -195,10 +207,13 @@ func (a *attempt) admit(ctx context.Context, chain apiserver.Admission) error {
 }
 
 // An unjudgedError says why a request could not be judged.
-type unjudgedError struct{ *apierrors.StatusError }
+type unjudgedError struct {
+	*apierrors.StatusError
+	kind string
+}
 
-func unjudged(code int32, message string) error {
-	return unjudgedError{&apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code,
+func unjudged(kind string, code int32, message string) error {
+	return unjudgedError{kind: kind, StatusError: &apierrors.StatusError{ErrStatus: metav1.Status{Status: metav1.StatusFailure, Code: code,
 		Message: message}}}
 }
 
@@ -210,7 +225,7 @@ func within(ctx context.Context, call func() error) error {
 		defer func() {
 			if cause := recover(); cause != nil {
 				klog.ErrorS(nil, "Judging a request panicked", "panic", fmt.Sprint(cause), "stack", string(debug.Stack()))
-				done <- unjudged(http.StatusInternalServerError, fmt.Sprintf("judging the request panicked: %v", cause))
+				done <- unjudged(JudgingFailed, http.StatusInternalServerError, fmt.Sprintf("judging the request panicked: %v", cause))
 			}
 		}()
 		done <- call()
@@ -219,7 +234,7 @@ func within(ctx context.Context, call func() error) error {
 	case err := <-done:
 		return err
 	case <-ctx.Done():
-		return unjudged(http.StatusGatewayTimeout, fmt.Sprintf("judging the request took too long: %v", ctx.Err()))
+		return unjudged(JudgingFailed, http.StatusGatewayTimeout, fmt.Sprintf("judging the request took too long: %v", ctx.Err()))
 	}
 }
 

@@ -5,6 +5,7 @@ import (
 	"errors"
 	"fmt"
 	"iter"
+	"runtime"
 	"strings"
 	"sync/atomic"
 	"testing"
@@ -28,8 +29,17 @@ func numbered(n int, make func(i int) *judge.Request) iter.Seq2[*judge.Request, 
 	}
 }
 
-func trial() *judge.Trial {
-	return &judge.Trial{Candidate: candidate.Judge, Baseline: baseline.Judge, Workers: 4}
+// each judges a stream by a trial, and calls tell with each request and its result.
+func each(ctx context.Context, requests iter.Seq2[*judge.Request, error],
+	tell func(*judge.Request, judge.Result) error) error {
+	trial := &judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge}
+	type judged struct {
+		*judge.Request
+		judge.Result
+	}
+	return judge.Each(ctx, requests, func(ctx context.Context, r *judge.Request) judged {
+		return judged{r, trial.Judge(ctx, r, "")}
+	}, func(j judged) error { return tell(j.Request, j.Result) })
 }
 
 func TestTrial(t *testing.T) {
@@ -48,99 +58,131 @@ func TestTrial(t *testing.T) {
 		return &judge.Request{User: dev, Operation: admission.Create, Resource: pods, Namespace: "shop", Object: pod("", "")}
 	}
 	next := 0
-	summary, err := trial().Run(t.Context(), numbered(500, requests), func(r *judge.Result) error {
-		if r.Request.AuditID != fmt.Sprint(next) || r.Candidate.Decision.Name != fmt.Sprint(next) {
-			t.Errorf("result %d is of request %s, decision %s", next, r.Request.AuditID, r.Candidate.Decision.Name)
+	err := each(t.Context(), numbered(500, requests), func(request *judge.Request, r judge.Result) error {
+		if request.AuditID != fmt.Sprint(next) || r.Candidate.Decision.Name != fmt.Sprint(next) {
+			t.Errorf("result %d is of request %s, decision %s", next, request.AuditID, r.Candidate.Decision.Name)
 		}
-		want := []judge.Difference{{Verdict: true}, {Warnings: true}, {Verdict: true}, {Verdict: true}, {}}[next%5]
-		if r.Difference != want {
-			t.Errorf("request %d differs in %+v, want %+v", next, r.Difference, want)
+		want := []judge.Effect{judge.NewlyRefused, judge.Warns, judge.NewlyRefused, judge.NoEffect, judge.NoEffect}[next%5]
+		unjudged := []string{"", "", "", judge.JudgingFailed, ""}[next%5]
+		if r.Effect != want || r.Unjudged != unjudged {
+			t.Errorf("request %d: %q, unjudged %q; want %q, %q", next, r.Effect, r.Unjudged, want, unjudged)
 		}
 		next++
 		return nil
 	})
-	want := judge.Summary{Requests: 500, Unjudged: 100, Admitted: 200, Refused: 200, NewlyRefused: 200, Differing: 300}
-	if err != nil || summary != want {
-		t.Errorf("%+v, want %+v; %v", summary, want, err)
+	if err != nil || next != 500 {
+		t.Errorf("%d results, %v", next, err)
 	}
 }
 
-// Without a baseline, nothing differs.
-func TestTrialAlone(t *testing.T) {
-	alone := &judge.Trial{Candidate: baseline.Judge}
-	summary, err := alone.Run(t.Context(), numbered(20, func(int) *judge.Request { return told("refuse") }),
-		func(r *judge.Result) error {
-			if r.Baseline != nil || r.Difference.IsAny() {
-				t.Errorf("%+v", r)
+// How a request ended when it was made is compared with the verdict, as far as the state before explains
+// it.
+func TestTrialOfRecorded(t *testing.T) {
+	for _, test := range []struct {
+		name     string
+		trial    judge.Trial
+		request  *judge.Request
+		recorded v1alpha1.Verdict
+		effect   judge.Effect
+		unjudged string
+		asked    bool // whether the side before was
+	}{
+		{name: "admitted, and is refused", request: told("refuse"), recorded: v1alpha1.Admitted,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge}, effect: judge.NewlyRefused, asked: true},
+		{name: "refused, and is admitted", request: told("refuse"), recorded: v1alpha1.Refused,
+			trial: judge.Trial{Candidate: baseline.Judge, Before: candidate.Judge}, effect: judge.NewlyAdmitted, asked: true},
+		{name: "admitted, and the state refuses it", request: told("refuse"), recorded: v1alpha1.Admitted,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: candidate.Judge}, unjudged: judge.StateChanged, asked: true},
+		{name: "refused, and nothing refuses it", request: told(""), recorded: v1alpha1.Refused,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge}, unjudged: judge.RefusedElsewhere, asked: true},
+		{name: "refused, and is refused", request: told("refuse"), recorded: v1alpha1.Refused,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge}, asked: true},
+		{name: "admitted, and is admitted", request: told(""), recorded: v1alpha1.Admitted,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge, OnlyRefuses: true}},
+		{name: "admitted, and is warned about", request: told("warn"), recorded: v1alpha1.Admitted, effect: judge.Warns,
+			trial: judge.Trial{Candidate: candidate.Judge, Before: baseline.Judge, OnlyRefuses: true}, asked: true},
+		{name: "admitted, without another side", request: told("refuse"), recorded: v1alpha1.Admitted,
+			trial: judge.Trial{Candidate: candidate.Judge}, effect: judge.NewlyRefused},
+		{name: "refused, without another side", request: told(""), recorded: v1alpha1.Refused,
+			trial: judge.Trial{Candidate: candidate.Judge}, unjudged: judge.RefusedElsewhere},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			r := test.trial.Judge(t.Context(), test.request, test.recorded)
+			if r.Effect != test.effect || r.Unjudged != test.unjudged || (r.Before != nil) != test.asked {
+				t.Errorf("%q, unjudged %q, before %v", r.Effect, r.Unjudged, r.Before)
 			}
-			return nil
 		})
-	if want := (judge.Summary{Requests: 20, Admitted: 20}); err != nil || summary != want {
-		t.Errorf("%+v, %v", summary, err)
 	}
 }
 
 // Only so many requests are in memory at a time.
-func TestTrialIsBounded(t *testing.T) {
+func TestEachIsBounded(t *testing.T) {
 	var read, told, most atomic.Int64
 	requests := numbered(2000, func(int) *judge.Request {
 		most.Store(max(most.Load(), read.Add(1)-told.Load()))
 		return &judge.Request{} // which can't be judged
 	})
-	summary, err := trial().Run(t.Context(), requests, func(*judge.Result) error {
+	err := each(t.Context(), requests, func(*judge.Request, judge.Result) error {
 		told.Add(1)
 		return nil
 	})
-	if err != nil || summary.Unjudged != 2000 {
-		t.Errorf("%+v, %v", summary, err)
+	if err != nil || told.Load() != 2000 {
+		t.Errorf("%d results, %v", told.Load(), err)
 	}
-	if limit := int64(4*16 + 4); most.Load() > limit {
+	workers := int64(runtime.GOMAXPROCS(0))
+	if limit := workers*16 + workers + 2; most.Load() > limit {
 		t.Errorf("%d requests were in memory, more than %d", most.Load(), limit)
 	}
 }
 
-func TestTrialEndsEarly(t *testing.T) {
+func TestEachEndsEarly(t *testing.T) {
 	errEnd := errors.New("the end")
 	plain := func(int) *judge.Request { return told("") }
+	told := 0
+	count := func(*judge.Request, judge.Result) error {
+		told++
+		return nil
+	}
 	t.Run("the stream fails", func(t *testing.T) {
 		broken := func(yield func(*judge.Request, error) bool) {
 			for i := 0; i < 7 && yield(plain(i), nil); i++ {
 			}
 			yield(nil, errEnd)
 		}
-		summary, err := trial().Run(t.Context(), broken, func(*judge.Result) error { return nil })
-		if !errors.Is(err, errEnd) || summary.Requests != 7 || !summary.Interrupted {
-			t.Errorf("%+v, %v", summary, err)
+		if err := each(t.Context(), broken, count); !errors.Is(err, errEnd) || told != 7 {
+			t.Errorf("%d results, %v", told, err)
 		}
 	})
 	t.Run("tell fails", func(t *testing.T) {
-		summary, err := trial().Run(t.Context(), numbered(100, plain), func(r *judge.Result) error {
-			if r.Request.AuditID == "5" {
+		told = 0
+		err := each(t.Context(), numbered(100, plain), func(r *judge.Request, result judge.Result) error {
+			if r.AuditID == "5" {
 				return errEnd
 			}
-			return nil
+			return count(r, result)
 		})
-		if !errors.Is(err, errEnd) || summary.Requests != 5 || !summary.Interrupted {
-			t.Errorf("%+v, %v", summary, err)
+		if !errors.Is(err, errEnd) || told != 5 {
+			t.Errorf("%d results, %v", told, err)
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
+		told = 0
 		ctx, cancel := context.WithCancel(t.Context())
-		summary, err := trial().Run(ctx, numbered(10000, plain), func(r *judge.Result) error {
-			if r.Candidate.Decision.Verdict != v1alpha1.Admitted {
-				t.Errorf("a result of the end was told: %+v", r.Candidate)
+		err := each(ctx, numbered(10000, plain), func(r *judge.Request, result judge.Result) error {
+			if result.Candidate.Decision.Verdict != v1alpha1.Admitted {
+				t.Errorf("a result of the end was told: %+v", result.Candidate)
 			}
-			if r.Request.AuditID == "9" {
+			if r.AuditID == "9" {
 				cancel()
 			}
-			return nil
+			return count(r, result)
 		})
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "interrupted after 10 requests") ||
-			summary.Requests != 10 || !summary.Interrupted {
-			t.Errorf("%+v, %v", summary, err)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "interrupted after 10 requests") || told != 10 {
+			t.Errorf("%d results, %v", told, err)
 		}
 	})
 	t.Run("interrupted while the source waits", func(t *testing.T) {
+		told = 0
 		ctx, cancel := context.WithCancel(t.Context())
 		source := make(chan struct{})
 		defer close(source)
@@ -148,48 +190,42 @@ func TestTrialEndsEarly(t *testing.T) {
 			yield(plain(0), nil)
 			<-source
 		}
-		summary, err := trial().Run(ctx, waiting, func(*judge.Result) error {
+		err := each(ctx, waiting, func(r *judge.Request, result judge.Result) error {
 			cancel()
-			return nil
+			return count(r, result)
 		})
-		if !errors.Is(err, context.Canceled) || summary.Requests != 1 || !summary.Interrupted {
-			t.Errorf("%+v, %v", summary, err)
+		if !errors.Is(err, context.Canceled) || told != 1 {
+			t.Errorf("%d results, %v", told, err)
 		}
 	})
 }
 
-func TestCompare(t *testing.T) {
-	changed := func(plugin, op, path, value string) *judge.Verdict {
-		d := &v1alpha1.Decision{Verdict: v1alpha1.Admitted, Steps: []v1alpha1.Step{{Plugin: plugin,
-			Patch: []v1alpha1.PatchOperation{{Op: op, Path: path, Value: &v1alpha1.Value{Raw: []byte(value)}}}}}}
-		return &judge.Verdict{Decision: d}
-	}
-	verdict := func(v v1alpha1.Verdict, message string, warnings ...string) *judge.Verdict {
-		return &judge.Verdict{Decision: &v1alpha1.Decision{Verdict: v, Message: message}, Warnings: warnings}
-	}
+// changed returns a verdict of a plugin that changes one field.
+func changed(plugin, op, path, value string) *judge.Verdict {
+	d := &v1alpha1.Decision{Verdict: v1alpha1.Admitted, Steps: []v1alpha1.Step{{Plugin: plugin,
+		Patch: []v1alpha1.PatchOperation{{Op: op, Path: path, Value: &v1alpha1.Value{Raw: []byte(value)}}}}}}
+	return &judge.Verdict{Decision: d}
+}
+
+func TestChangesBeside(t *testing.T) {
+	none := &judge.Verdict{Decision: &v1alpha1.Decision{Verdict: v1alpha1.Admitted}}
 	for _, test := range []struct {
 		name string
 		a, b *judge.Verdict
-		want judge.Difference
+		want int
 	}{
-		{"same", verdict(v1alpha1.Admitted, ""), verdict(v1alpha1.Admitted, ""), judge.Difference{}},
-		{"verdict", verdict(v1alpha1.Admitted, ""), verdict(v1alpha1.Refused, "m"), judge.Difference{Verdict: true}},
-		{"message", verdict(v1alpha1.Refused, "n"), verdict(v1alpha1.Refused, "m"), judge.Difference{Message: true}},
-		{"order of warnings", verdict(v1alpha1.Admitted, "", "a", "b"), verdict(v1alpha1.Admitted, "", "b", "a"),
-			judge.Difference{}},
-		{"warnings", verdict(v1alpha1.Admitted, "", "a"), verdict(v1alpha1.Admitted, ""), judge.Difference{Warnings: true}},
-		{"changes", changed("p", "add", "/a", "1"), changed("p", "add", "/a", "2"), judge.Difference{Changes: true}},
-		{"paths", changed("p", "add", "/a", "1"), changed("p", "add", "/b", "1"), judge.Difference{Changes: true}},
-		{"no changes", changed("p", "add", "/a", "1"), verdict(v1alpha1.Admitted, ""), judge.Difference{Changes: true}},
-		{"changes by others", changed("p", "add", "/a", "1"), changed("q", "add", "/a", "1"), judge.Difference{}},
+		{"another value", changed("p", "add", "/a", "1"), changed("p", "add", "/a", "2"), 1},
+		{"another path", changed("p", "add", "/a", "1"), changed("p", "add", "/b", "1"), 1},
+		{"beside no changes", changed("p", "add", "/a", "1"), none, 1},
+		{"beside nothing", changed("p", "add", "/a", "1"), nil, 1},
+		{"none", none, changed("p", "add", "/a", "1"), 0},
+		{"the same by another plugin", changed("p", "add", "/a", "1"), changed("q", "add", "/a", "1"), 0},
 		{"random names", changed("p", "add", "/a", `{"name": "kube-api-access-abc12"}`),
-			changed("p", "add", "/a", `{"name": "kube-api-access-xyz78"}`), judge.Difference{}},
-		{"changes of a refused object", changed("p", "add", "/a", "1"), verdict(v1alpha1.Refused, "m"),
-			judge.Difference{Verdict: true}},
+			changed("p", "add", "/a", `{"name": "kube-api-access-xyz78"}`), 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {
-			if got := judge.Compare(test.a, test.b); got != test.want || got.IsAny() != (test.want != judge.Difference{}) {
-				t.Errorf("%+v, want %+v", got, test.want)
+			if got := judge.ChangesBeside(test.a, test.b); len(got) != test.want {
+				t.Errorf("%v, want %d", got, test.want)
 			}
 		})
 	}

@@ -18,7 +18,7 @@ import (
 func (rec *Record) Decode() *Request {
 	e := rec.event
 	if e.kind == reviewLine {
-		return decodeReview(e)
+		return rec.review()
 	}
 	q := &Request{
 		Source: e.source, ID: text(e.auditID), Verb: text(e.verb), URI: text(e.uri), UserAgent: text(e.userAgent),
@@ -51,7 +51,10 @@ func (rec *Record) Decode() *Request {
 	return q
 }
 
-var secrets = schema.GroupResource{Resource: "secrets"}
+var (
+	secrets    = schema.GroupResource{Resource: "secrets"}
+	namespaces = schema.GroupResource{Resource: "namespaces"}
+)
 
 // unjudge records a reason, unless there is one already.
 func (q *Request) unjudge(why Reason) {
@@ -144,18 +147,18 @@ func kindOf(object []byte) schema.GroupVersionKind {
 // Source: k8s.io/apiserver/pkg/registry/rest/meta.go#WipeObjectMetaSystemFields bfe06d54
 // Source: k8s.io/apiserver/pkg/registry/rest/meta.go#EnsureObjectNamespaceMatchesRequestNamespace 2e9f64d2
 func (q *Request) setNames() {
-	namespaces := q.Resource.GroupResource() == schema.GroupResource{Resource: "namespaces"}
+	isNamespace := q.Resource.GroupResource() == namespaces
 	if q.Verb == "deletecollection" {
 		q.Name = ""
 	}
-	if q.Verb == "create" && namespaces && q.Namespace == "" {
+	if q.Verb == "create" && isNamespace && q.Namespace == "" {
 		q.Namespace = q.Name
 	}
 	if q.Object == nil || q.Stored || q.Operation == admission.Connect {
 		return
 	}
 	inObject := q.Namespace
-	if namespaces {
+	if isNamespace {
 		inObject = ""
 	}
 	var changes []member

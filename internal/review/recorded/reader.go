@@ -110,7 +110,7 @@ func Open(names []string, options Options) (*Reader, error) {
 	return r, nil
 }
 
-// Next returns the next write, or io.EOF at the end. Its Decode may be called from any goroutine.
+// Next returns the next write, or io.EOF at the end. Its methods may be called from any goroutine.
 // After an error every call returns that error.
 func (r *Reader) Next() (*Record, error) {
 	for len(r.ready) == 0 {
@@ -315,7 +315,7 @@ func (e *event) size() int {
 }
 
 // A Record is a recorded write that is not decoded yet. It holds no more memory than its line and
-// the object before it.
+// the object before it. Its methods may not be called concurrently.
 type Record struct {
 	event     *event
 	operation admission.Operation
@@ -324,6 +324,49 @@ type Record struct {
 	// scaleOf is the object that old is to be made the Scale of.
 	scaleOf  []byte
 	unjudged Reason
+	// decoded is the Request of an AdmissionReview, once it was asked for.
+	decoded *Request
+}
+
+// Outcome returns how the request ended.
+func (rec *Record) Outcome() Outcome {
+	if rec.event.kind == reviewLine {
+		return rec.review().Recorded.Outcome
+	}
+	return rec.event.outcome
+}
+
+// Namespace returns the namespace of the request. That of a namespace is itself.
+func (rec *Record) Namespace() string {
+	switch e := rec.event; {
+	case e.kind == reviewLine:
+		return rec.review().Namespace
+	case e.group == "" && e.resource == "namespaces":
+		return e.name
+	default:
+		return e.namespace
+	}
+}
+
+// CreatesNamespace reports whether the request created a namespace.
+func (rec *Record) CreatesNamespace() bool {
+	if rec.Outcome() != Admitted {
+		return false
+	}
+	e, operation := rec.event, rec.operation
+	if e.kind != reviewLine {
+		return e.group == "" && e.resource == "namespaces" && operation == admission.Create && !e.dryRun
+	}
+	q := rec.review()
+	return q.Resource.GroupResource() == namespaces && q.Operation == admission.Create && !q.DryRun
+}
+
+// review returns the Request of an AdmissionReview.
+func (rec *Record) review() *Request {
+	if rec.decoded == nil {
+		rec.decoded = decodeReview(rec.event)
+	}
+	return rec.decoded
 }
 
 // origin says where a record's object comes from.

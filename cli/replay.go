@@ -1,0 +1,90 @@
+package cli
+
+import (
+	"errors"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	embedded "gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/review"
+)
+
+func newReplay(plugins []plugin.Descriptor) *cobra.Command {
+	log := &commandline.Logging{}
+	flags := newCandidate(plugins)
+	c := &cobra.Command{
+		Use:   "replay LOG...",
+		Short: "Say which recorded requests a policy, a plugin or a webhook would refuse or change",
+		Long: `Say which recorded requests a policy, a plugin or a webhook would refuse or change.
+
+The requests come from audit logs of kube-apiserver at level Request or RequestResponse, from
+AdmissionReviews as JSON lines, or from gatehouse serve --record and webhook --record: files, also gzipped,
+directories with rotated ones, or - for the standard input. Each request is judged as it was made, by a
+real API server in the process that has the candidate, and compared with how it ended. Nothing is
+stored, and a cluster is only read.
+
+What can't be judged is counted by reason, and never guessed. Quotas limit nothing.
+
+The exit code is 0 if nothing differs, 1 if something does, and 2 if a log or the candidate can't be
+read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
+		Example: `  # Which requests of the last days would a new policy have refused?
+  gatehouse replay /var/log/kubernetes/audit/ -f policy.yaml
+
+  # With the namespaces, params and classes of the cluster, from it or from a snapshot
+  gatehouse replay audit.log -f policies/ --context=production
+  gatehouse replay audit.log -f policies/ --state=state.yaml
+
+  # If namespaces without a label enforced a Pod Security Standard
+  gatehouse replay audit.log --pod-security=baseline --state=state.yaml
+
+  # If another plugin ran
+  gatehouse replay audit.log --enable-admission-plugins=AlwaysPullImages --state=state.yaml
+
+  # What a new version of the policies decides otherwise than the old one
+  gatehouse replay audit.log -f policies/ --against=policies-before/
+
+  # In CI: only what is new since the last report, and an error if less than 95 % could be judged
+  gatehouse replay audit.log -f policies/ --state=state.yaml -o json --baseline=last.json --min-judged=95`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			log.Apply(c.ErrOrStderr())
+			embedded.ReserveLittle()
+			return finishVerdict(c, flags.replay(c, args))
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	log.AddFlags(flags.addFlags(&groups, "replay"))
+	commandline.GroupFlags(c, groups, "filename", "state", "context", "kubeconfig", "pod-security", "against", "current",
+		"output", "output-dir", "show", "baseline", "min-judged", "webhooks", "webhook", "kubernetes-version", "like",
+		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "allow-incomplete", "v")
+	flags.completions(c)
+	return c
+}
+
+// replay judges recorded requests, and prints the report.
+func (f *candidate) replay(c *cobra.Command, records []string) error {
+	if len(records) == 0 {
+		return commandline.Usage(errors.New("nothing to replay: name audit logs, directories with them, or - for the " +
+			"standard input"))
+	}
+	if n := countStdin(records, f.files, f.against, f.state); n > 1 {
+		return commandline.Usage(errors.New("the standard input (-) can be read once, and is named more often"))
+	}
+	progress := newProgress(c.ErrOrStderr())
+	options, report, err := f.options(c, progress)
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	trial, err := review.StartTrial(c.Context(), options)
+	progress.done()
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	result, err := trial.Replay(c.Context(), review.ReplayOptions{Records: records, Stdin: standardInput(c),
+		Alone: len(f.against) > 0, Report: report, Progress: progress.bytes("replaying")})
+	progress.done()
+	return f.write(c, result, errors.Join(err, trial.Close()))
+}

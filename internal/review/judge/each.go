@@ -1,0 +1,102 @@
+package judge
+
+import (
+	"context"
+	"fmt"
+	"iter"
+	"runtime"
+	"sync"
+)
+
+// windowOfWorkers is the number of values per worker that may be worked on before the result of an
+// earlier one is told.
+const windowOfWorkers = 16
+
+// Each calls work for each value of a stream, on all processors at a time, and tell with each result, in the
+// order of the stream. An error of the stream or of tell ends it, and so does the end of ctx. Then results
+// that were not told are dropped. Its memory doesn't depend on the length of the stream.
+func Each[T, R any](ctx context.Context, values iter.Seq2[T, error], work func(context.Context, T) R,
+	tell func(R) error) error {
+	workers := runtime.GOMAXPROCS(0)
+	running, stop := context.WithCancel(ctx)
+	var group sync.WaitGroup
+	defer group.Wait()
+	defer stop()
+	tasks, order := make(chan *task[T, R]), make(chan *task[T, R], workers*windowOfWorkers)
+	var failed error // of the stream; read once order is closed
+	// If this is interrupted, the stream may wait for its source, as for standard input: it isn't waited for.
+	go func() {
+		defer close(order)
+		defer close(tasks)
+		for value, err := range values {
+			if err != nil {
+				failed = err
+				return
+			}
+			next := &task[T, R]{value: value, done: make(chan struct{})}
+			select {
+			case order <- next:
+			case <-running.Done():
+				return
+			}
+			select {
+			case tasks <- next:
+			case <-running.Done():
+				return
+			}
+		}
+	}()
+	for range workers {
+		group.Go(func() {
+			for next := range tasks {
+				if running.Err() != nil {
+					return
+				}
+				next.result = work(running, next.value)
+				close(next.done)
+			}
+		})
+	}
+	told, err := collect(ctx, order, tell)
+	if err == nil && failed != nil {
+		err = fmt.Errorf("reading on after %d requests: %w", told, failed)
+	}
+	return err
+}
+
+// A task is a value that is being worked on.
+type task[T, R any] struct {
+	value  T
+	result R
+	done   chan struct{}
+}
+
+// collect tells the results until there are no more, or until the context ends. It returns how many it
+// told.
+func collect[T, R any](ctx context.Context, order <-chan *task[T, R], tell func(R) error) (told int, err error) {
+	for {
+		var next *task[T, R]
+		var ok bool
+		select {
+		case next, ok = <-order:
+		case <-ctx.Done():
+		}
+		if ok {
+			select {
+			case <-next.done:
+			case <-ctx.Done():
+			}
+		}
+		// A result that came at the same time as the end of the context may be a result of that end.
+		if ctx.Err() != nil {
+			return told, fmt.Errorf("interrupted after %d requests: %w", told, context.Cause(ctx))
+		}
+		if !ok {
+			return told, nil
+		}
+		if err := tell(next.result); err != nil {
+			return told, err
+		}
+		told++
+	}
+}

@@ -1,0 +1,360 @@
+package review
+
+import (
+	"context"
+	"encoding/json"
+	"errors"
+	"fmt"
+	"io"
+	"iter"
+	"slices"
+	"strings"
+	"time"
+
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/review/impact"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/judge"
+	"gatehouse.dev/internal/review/recorded"
+)
+
+// Replay judges recorded requests, and reports what the candidate would change. The report's results are those
+// that differ, or all if collected says so.
+//
+// A request is compared with how it ended when it was made. If something refuses it even without the candidate, or
+// something refused it that is not known here, it counts as not judged. Requests that failed for
+// another reason than admission are left out.
+//
+// If the records can't be read to their end, or ctx ends, Replay returns the error with a report that
+// says that it is partial.
+func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, error) {
+	reader, err := recorded.Open(o.Records, recorded.Options{Stdin: o.Stdin})
+	if err != nil {
+		return nil, err
+	}
+	defer reader.Close()
+	collector, err := impact.NewCollector(impact.Replay, o.Report)
+	if err != nil {
+		return nil, err
+	}
+	p := &replaying{Trial: t, namespaces: map[string]bool{}, alone: o.Alone}
+	shown := time.Now()
+	err = judge.Each(ctx, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
+		if o.Progress != nil && time.Since(shown) > progressInterval {
+			shown = time.Now()
+			o.Progress(reader.Progress())
+		}
+		return collector.Add(r)
+	})
+	ending := impact.Ending{Interrupted: err != nil, Describe: describeUnjudged}
+	ending.Notes = slices.Concat(t.notes, reader.Notes(), p.notes(reader.Counts()))
+	report, finishErr := collector.Finish(ending)
+	return report, errors.Join(err, finishErr)
+}
+
+// ReplayOptions are the options of Replay.
+type ReplayOptions struct {
+	// Records are files with audit logs of kube-apiserver or AdmissionReviews, directories with rotated ones,
+	// and "-" for Stdin.
+	Records []string
+	Stdin   io.Reader
+	// Alone says that the two sides are compared with each other alone, and not with how requests ended.
+	Alone bool
+	// Report says what the report has.
+	Report impact.Options
+	// Progress, if not nil, is called now and then with the number of bytes that were read, and of all; 0 if
+	// that isn't known.
+	Progress func(read, all int64)
+}
+
+// progressInterval is the time between two calls of ReplayOptions.Progress.
+const progressInterval = 100 * time.Millisecond
+
+// The reasons why a replayed request isn't judged, besides those of recorded and judge.
+const (
+	// unknownNamespace means that the candidate depends on labels of a namespace that isn't there any more.
+	unknownNamespace = "unknown-namespace"
+	// unknownState means that the cluster has something that bears on the verdict and that isn't known.
+	unknownState = "unknown-state"
+	// webhookNotAsked means that a webhook of the candidate wasn't asked.
+	webhookNotAsked = "webhook-not-asked"
+)
+
+// describeUnjudged explains a reason to users.
+func describeUnjudged(reason string) string {
+	switch reason {
+	case unknownNamespace:
+		return "the candidate depends on labels of a namespace that the state doesn't have: name it with --state or " +
+			"--context"
+	case unknownState:
+		return "the cluster has something that bears on them and that could not be read or stored; see the notes"
+	case webhookNotAsked:
+		return "a webhook of the candidate was not asked: name its URL with --webhook, or use --webhooks=ask"
+	case judge.StateChanged:
+		return "they were admitted, and the present state refuses them even without the candidate"
+	case judge.RefusedElsewhere:
+		return "they were refused by something that is not known here"
+	case judge.NotServed:
+		return "the server that judges doesn't serve the resource, for example because its CustomResourceDefinition " +
+			"is missing"
+	case judge.Undecodable:
+		return "the server that judges can't read them"
+	case judge.JudgingFailed:
+		return "judging them took too long or failed"
+	}
+	return recorded.Reason(reason).Describe()
+}
+
+// A replaying is one replay.
+type replaying struct {
+	*Trial
+	alone bool
+	// namespaces has the namespaces of requests. The value is true if its labels are not known.
+	namespaces map[string]bool
+}
+
+// A question is a record to be judged.
+type question struct {
+	record *recorded.Record
+	// unknown is true if the labels of its namespace are not known.
+	unknown bool
+}
+
+// records returns the records that are to be judged. It makes sure that the namespace of each is there.
+func (p *replaying) records(ctx context.Context, reader *recorded.Reader) iter.Seq2[question, error] {
+	return func(yield func(question, error) bool) {
+		for {
+			record, err := reader.Next()
+			if errors.Is(err, io.EOF) {
+				return
+			}
+			if err == nil && record.Outcome() == recorded.NoNews {
+				continue
+			}
+			q := question{record: record}
+			if err == nil && !record.CreatesNamespace() {
+				q.unknown, err = p.prepareNamespace(ctx, record.Namespace())
+			}
+			if !yield(q, err) || err != nil {
+				return
+			}
+			if record.CreatesNamespace() {
+				if err := p.addNamespace(ctx, record.Decode()); err != nil {
+					yield(question{}, err)
+					return
+				}
+			}
+		}
+	}
+}
+
+// prepareNamespace stores the namespace of a request if the state lacks it: the namespace was deleted since, or
+// no state was given. It reports whether the namespace's labels are not known.
+func (p *replaying) prepareNamespace(ctx context.Context, name string) (unknown bool, err error) {
+	if name == "" {
+		return false, nil
+	}
+	unknown, ok := p.namespaces[name]
+	if ok {
+		return unknown, nil
+	}
+	stored, err := p.namespace(ctx, name)
+	if err != nil {
+		return false, err
+	}
+	if stored == nil {
+		err = p.loadNamespace(ctx, newNamespace(name))
+	}
+	p.namespaces[name] = stored == nil
+	return stored == nil, err
+}
+
+// addNamespace stores a namespace that a recorded request created, if the state lacks it.
+func (p *replaying) addNamespace(ctx context.Context, created *recorded.Request) error {
+	unknown, ok := p.namespaces[created.Name]
+	if ok && !unknown {
+		return nil
+	}
+	if !ok {
+		stored, err := p.namespace(ctx, created.Name)
+		if stored != nil || err != nil {
+			return err
+		}
+	}
+	object, err := recorded.Parse(created.Object)
+	if object == nil || err != nil {
+		return err
+	}
+	namespace := newNamespace(created.Name)
+	namespace.SetLabels(object.GetLabels())
+	namespace.SetAnnotations(object.GetAnnotations())
+	p.namespaces[created.Name] = false
+	return p.loadNamespace(ctx, namespace)
+}
+
+// loadNamespace stores a namespace on both sides.
+func (p *replaying) loadNamespace(ctx context.Context, namespace *unstructured.Unstructured) error {
+	document := input.Document{Source: input.Source{File: "the records"}, Object: namespace}
+	if err := p.Load(ctx, []input.Document{document}); err != nil {
+		return fmt.Errorf("making namespace %s, which the state doesn't have: %w", namespace.GetName(), err)
+	}
+	return nil
+}
+
+// judge judges a record.
+func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
+	q := of.record.Decode()
+	result := &impact.Result{AuditID: q.ID, Source: &impact.Source{File: q.Source.File, Line: q.Source.Line},
+		Request: requestOfRecord(q), Object: objectOfRecord(q), Recorded: v1alpha1.Verdict(q.Recorded.Outcome)}
+	if !q.Time.IsZero() {
+		result.Time = &metav1.Time{Time: q.Time}
+	}
+	switch {
+	case q.Unjudged != "":
+		result.Unjudged = string(q.Unjudged)
+		return result
+	case of.unknown && p.namespaceLabels:
+		result.Unjudged = unknownNamespace
+		return result
+	}
+	if unknown := p.Unknown(q.Kind.Kind, q.Namespace, q.Name); unknown != nil {
+		result.Unjudged, result.Message = unknownState, unknown[0]
+		return result
+	}
+	was := result.Recorded
+	if p.alone {
+		was = ""
+	}
+	judged := p.Judge(ctx, &judge.Request{AuditID: q.ID, User: q.User, UserAgent: q.UserAgent, Operation: q.Operation,
+		Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name, Object: q.Object,
+		OldObject: q.OldObject, Options: q.Options, DryRun: q.DryRun}, was)
+	p.take(result, &judged)
+	return result
+}
+
+// notes returns notes about what the records have and what they were judged by.
+func (p *replaying) notes(counts recorded.Counts) []string {
+	var notes []string
+	if counts.Panics > 0 {
+		notes = append(notes, fmt.Sprintf("requests in which the server panicked, left out: %d", counts.Panics))
+	}
+	if counts.Others > 0 {
+		notes = append(notes, fmt.Sprintf("lines that are neither audit events nor AdmissionReviews, left out: %d",
+			counts.Others))
+	}
+	var unknown []string
+	for name, isUnknown := range p.namespaces {
+		if isUnknown {
+			unknown = append(unknown, name)
+		}
+	}
+	if len(unknown) > 0 {
+		slices.Sort(unknown)
+		shown := strings.Join(unknown[:min(len(unknown), maxNamed)], ", ")
+		if more := len(unknown) - maxNamed; more > 0 {
+			shown += fmt.Sprintf(" and %d more", more)
+		}
+		notes = append(notes, "namespaces that the state doesn't have, taken to be there without labels: "+shown)
+	}
+	return notes
+}
+
+// maxNamed is the number of names in a note.
+const maxNamed = 5
+
+// take takes what was judged into a result.
+func (t *Trial) take(result *impact.Result, judged *judge.Result) {
+	candidate := judged.Candidate
+	result.Unjudged = judged.Unjudged
+	if result.Unjudged == "" && t.asksOwnWebhook(candidate.Decision) {
+		result.Unjudged = webhookNotAsked
+	}
+	if result.Unjudged != "" {
+		result.Message = judged.Why
+		return
+	}
+	result.Verdict, result.Message = candidate.Decision.Verdict, candidate.Decision.Message
+	result.Decision = candidate.Decision
+	result.Differs = judged.Effect != judge.NoEffect
+	var before *v1alpha1.Decision
+	var warnings []string
+	if judged.Before != nil {
+		before, warnings = judged.Before.Decision, judged.Before.Warnings
+		result.Before = before.Verdict
+	}
+	for _, warning := range candidate.Warnings {
+		if !slices.Contains(warnings, warning) {
+			result.Warnings = append(result.Warnings, warning)
+		}
+	}
+	switch judged.Effect {
+	case judge.NewlyRefused:
+		result.Policies = impact.PoliciesOf(candidate.Decision)
+	case judge.NewlyAdmitted:
+		result.Policies, result.Message = impact.PoliciesOf(before), before.Message
+	case judge.Changes:
+		result.Changes = judge.ChangesBeside(candidate, judged.Before)
+		result.Policies = beside(impact.ChangersOf(candidate.Decision), impact.ChangersOf(before))
+	case judge.Warns:
+		result.Policies = beside(impact.WarnersOf(candidate.Decision), impact.WarnersOf(before))
+	}
+}
+
+// beside returns the policies of one side that the other side hasn't, or all of both if each has the same.
+func beside(own, others []impact.Policy) []impact.Policy {
+	only := slices.DeleteFunc(slices.Clone(own), func(p impact.Policy) bool { return slices.Contains(others, p) })
+	if len(only) == 0 {
+		return slices.Compact(slices.Concat(own, others))
+	}
+	return only
+}
+
+// asksOwnWebhook reports whether a webhook of the candidate would have been asked, and wasn't.
+func (t *Trial) asksOwnWebhook(d *v1alpha1.Decision) bool {
+	if t.candidate.reviewer.options.AllowIncomplete {
+		return false
+	}
+	for i := range d.Steps {
+		for _, call := range d.Steps[i].Calls {
+			if isNotAsked(&call) && t.ownWebhooks[call.Configuration] {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// requestOfRecord returns a recorded request as decisions have it.
+func requestOfRecord(q *recorded.Request) v1alpha1.Request {
+	r := v1alpha1.Request{Operation: string(q.Operation), Group: q.Resource.Group, Version: q.Resource.Version,
+		Resource: q.Resource.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name, DryRun: q.DryRun,
+		UserAgent: q.UserAgent}
+	if q.User != nil {
+		r.User = v1alpha1.User{Username: q.User.GetName(), Groups: q.User.GetGroups()}
+	}
+	if q.Name == "" {
+		var named struct {
+			Metadata struct{ Name, GenerateName string }
+		}
+		if json.Unmarshal(q.Object, &named) == nil {
+			r.Name, r.GenerateName = named.Metadata.Name, named.Metadata.GenerateName
+		}
+	}
+	return r
+}
+
+// objectOfRecord names the object of a recorded request. If the server made the name, it is the prefix.
+func objectOfRecord(q *recorded.Request) impact.Object {
+	r := requestOfRecord(q)
+	o := impact.Object{APIVersion: q.Kind.GroupVersion().String(), Kind: q.Kind.Kind, Namespace: q.Namespace, Name: r.Name}
+	if o.Name == "" {
+		o.Name = r.GenerateName
+	}
+	if o.Kind == "" { // the record doesn't show it
+		o.APIVersion, o.Kind = q.Resource.GroupVersion().String(), q.Resource.Resource
+	}
+	return o
+}

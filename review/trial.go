@@ -1,0 +1,277 @@
+package review
+
+import (
+	"bytes"
+	"context"
+	"errors"
+	"fmt"
+	"maps"
+	"os"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	podsecurity "k8s.io/pod-security-admission/api"
+
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/judge"
+	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/server"
+)
+
+// A Trial finds what a candidate would change for requests, by a server that has the candidate and one that
+// hasn't. It stores nothing, and may be used concurrently.
+type Trial struct {
+	judge.Trial
+	candidate *Judge
+	before    *Judge // nil if there is none
+	notes     []string
+	// namespaceLabels is true if the candidate depends on labels of namespaces. ownWebhooks are the names of
+	// its webhook configurations.
+	namespaceLabels bool
+	ownWebhooks     map[string]bool
+}
+
+// TrialOptions are the options of a Trial.
+type TrialOptions struct {
+	// Options are those of the server with the candidate. Its State and the cluster that Live is, of which everything is
+	// read that bears on verdicts, are the state on both sides.
+	Options
+	// Candidate holds the objects that are tried. They replace the state's objects of the same names.
+	Candidate []input.Document
+	// Before is the configuration of the server that the candidate is compared with; nil if there is none. It must
+	// be another than Options.Config. Against holds the objects that this server has in place of the candidate.
+	Before  *server.Config
+	Against []input.Document
+	// OtherPlugins says that the two configurations differ in their plugins, or in the plugins' configuration.
+	OtherPlugins bool
+	// PodSecurity has Pod Security Standards that the candidate enforces, by namespace: privileged, baseline or
+	// restricted. The empty namespace stands for all that have no label for it. The plugin PodSecurity must run.
+	PodSecurity map[string]string
+}
+
+// StartTrial starts the servers of a trial, and gives them their state. The caller must Close the Trial.
+func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error) {
+	t := &Trial{}
+	defer func() {
+		if err != nil {
+			err = errors.Join(err, t.Close())
+		}
+	}()
+	if t.candidate, err = startCandidate(ctx, &options); err != nil {
+		return nil, err
+	}
+	sides := []*Judge{t.candidate}
+	t.inspect(&options)
+	t.Trial.Candidate = t.candidate.Judge
+	if options.Before != nil {
+		before := options.Options
+		before.Config, before.LocalWebhooks = options.Before, nil
+		if t.before, err = startJudge(ctx, before); err != nil {
+			return nil, err
+		}
+		t.Before = t.before.Judge
+		sides = append(sides, t.before)
+	}
+	if options.Live != nil {
+		var kinds []*Reviewer
+		for _, side := range sides {
+			kinds = append(kinds, side.reviewer)
+		}
+		state, err := readEverything(ctx, options.Live, nil, kinds...)
+		if err != nil {
+			return nil, err
+		}
+		for _, side := range sides {
+			if err := side.reviewer.loadCluster(ctx, state); err != nil {
+				return nil, err
+			}
+		}
+	}
+	if err := t.candidate.reviewer.Load(ctx, options.Candidate); err != nil {
+		return nil, err
+	}
+	if err := t.labelNamespaces(ctx, options.PodSecurity); err != nil {
+		return nil, err
+	}
+	t.notes = append(t.candidate.Notes(), t.candidate.reviewer.PolicyWarnings(options.Candidate)...)
+	if t.before == nil {
+		return t, nil
+	}
+	return t, t.before.reviewer.Load(ctx, options.Against)
+}
+
+// startCandidate starts the candidate's judge with the state alone.
+func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) {
+	level := options.PodSecurity[""]
+	if level == "" {
+		return startJudge(ctx, options.Options)
+	}
+	if options.Config.Admission.ConfigFile != "" {
+		return nil, fmt.Errorf("%s: PodSecurity can't have another level besides: set it in that file",
+			options.Config.Admission.ConfigFile)
+	}
+	file, err := os.CreateTemp("", "gatehouse-pod-security-*.yaml") // whose mode is 0600
+	if err != nil {
+		return nil, err
+	}
+	defer os.Remove(file.Name())
+	_, err = fmt.Fprintf(file, podSecurityConfiguration, level)
+	if err := errors.Join(err, file.Close()); err != nil {
+		return nil, err
+	}
+	config := *options.Config
+	config.Admission.ConfigFile, options.Config = file.Name(), &config
+	return startJudge(ctx, options.Options)
+}
+
+// podSecurityConfiguration is the configuration of PodSecurity with a level for namespaces without a
+// label.
+const podSecurityConfiguration = `apiVersion: apiserver.config.k8s.io/v1
+kind: AdmissionConfiguration
+plugins:
+- name: PodSecurity
+  configuration:
+    apiVersion: pod-security.admission.config.k8s.io/v1
+    kind: PodSecurityConfiguration
+    defaults: {enforce: %s, enforce-version: latest}
+`
+
+// labelNamespaces gives namespaces of the candidate a label with their level.
+func (t *Trial) labelNamespaces(ctx context.Context, levels map[string]string) error {
+	for _, name := range slices.Sorted(maps.Keys(levels)) {
+		if name == "" {
+			continue
+		}
+		namespace, err := t.namespace(ctx, name)
+		if err != nil {
+			return err
+		}
+		if namespace == nil {
+			namespace = newNamespace(name)
+		}
+		labels := maps.Clone(namespace.GetLabels())
+		if labels == nil {
+			labels = map[string]string{}
+		}
+		labels[podsecurity.EnforceLevelLabel] = levels[name]
+		object := newNamespace(name)
+		object.SetLabels(labels)
+		object.SetAnnotations(namespace.GetAnnotations())
+		if err := t.candidate.reviewer.Load(ctx, []input.Document{{Object: object}}); err != nil {
+			return fmt.Errorf("labelling namespace %s with its Pod Security level: %w", name, err)
+		}
+	}
+	return nil
+}
+
+// newNamespace returns a namespace without labels.
+func newNamespace(name string) *unstructured.Unstructured {
+	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
+	o.SetName(name)
+	return o
+}
+
+// inspect finds out what the two sides can differ in.
+func (t *Trial) inspect(options *TrialOptions) {
+	t.OnlyRefuses, t.ownWebhooks = !options.OtherPlugins, map[string]bool{}
+	t.namespaceLabels = options.OtherPlugins || len(options.PodSecurity) > 0
+	for _, d := range slices.Concat(options.Candidate, options.Against) {
+		kind := d.Object.GroupVersionKind()
+		if kind.Group != admissionregistrationv1.GroupName {
+			// A param, a LimitRange or a class may be what a plugin changes objects by.
+			t.OnlyRefuses = false
+			t.namespaceLabels = t.namespaceLabels || kind.Kind == "Namespace"
+			continue
+		}
+		t.OnlyRefuses = t.OnlyRefuses && strings.HasPrefix(kind.Kind, "Validating")
+		t.namespaceLabels = t.namespaceLabels || usesNamespaceLabels(d.Object)
+		if strings.HasSuffix(kind.Kind, "WebhookConfiguration") {
+			t.ownWebhooks[d.Object.GetName()] = true
+		}
+	}
+}
+
+// usesNamespaceLabels reports whether a policy, a binding or a webhook configuration selects by labels of
+// namespaces, or reads them.
+func usesNamespaceLabels(o *unstructured.Unstructured) bool {
+	data, err := o.MarshalJSON()
+	if err != nil || bytes.Contains(data, []byte("namespaceObject")) {
+		return true
+	}
+	uses := false
+	var look func(value any)
+	look = func(value any) {
+		switch value := value.(type) {
+		case map[string]any:
+			selector, ok := value["namespaceSelector"].(map[string]any)
+			uses = uses || ok && len(selector) > 0
+			for _, field := range value {
+				look(field)
+			}
+		case []any:
+			for _, item := range value {
+				look(item)
+			}
+		}
+	}
+	look(o.Object)
+	return uses
+}
+
+// namespace returns a namespace of the state, or nil if the state has none of the name.
+func (t *Trial) namespace(ctx context.Context, name string) (*unstructured.Unstructured, error) {
+	r := t.candidate.reviewer
+	mapping, err := r.cluster.findKind(newNamespace(name))
+	if err != nil {
+		return nil, err
+	}
+	return r.getStored(ctx, mapping, "", name)
+}
+
+// readEverything reads everything from a cluster that could decide a verdict of the reviewers' servers, and
+// the objects if the cluster has them. It reads all namespaces.
+func readEverything(ctx context.Context, cluster *live.Cluster, objects []*unstructured.Unstructured,
+	of ...*Reviewer) (*live.State, error) {
+	kinds := append(of[0].decidingKinds(), service, definitions)
+	for _, r := range of[1:] {
+		for _, kind := range r.decidingKinds() {
+			if !slices.Contains(kinds, kind) {
+				kinds = append(kinds, kind)
+			}
+		}
+	}
+	return cluster.Read(ctx, live.Want{Kinds: kinds, Objects: objects, Own: of[0].isBuiltIn})
+}
+
+// Notes returns the notes about the state and the candidate.
+func (t *Trial) Notes() []string { return t.notes }
+
+// Unknown returns why a verdict about an object isn't certain: parts of the cluster that bear on it and that are
+// not known. It returns nil if all is known, or if the options allow that it isn't.
+func (t *Trial) Unknown(kind, namespace, name string) []string {
+	return t.candidate.reviewer.unknown(kind, namespace, name)
+}
+
+// Load stores objects on both sides, as if they had been there from the start. It must not be called
+// concurrently.
+func (t *Trial) Load(ctx context.Context, documents []input.Document) error {
+	if t.before != nil {
+		if err := t.before.reviewer.Load(ctx, documents); err != nil {
+			return err
+		}
+	}
+	return t.candidate.reviewer.Load(ctx, documents)
+}
+
+// Close ends the servers.
+func (t *Trial) Close() error {
+	var errs []error
+	for _, side := range []*Judge{t.candidate, t.before} {
+		if side != nil {
+			errs = append(errs, side.Close())
+		}
+	}
+	return errors.Join(errs...)
+}
