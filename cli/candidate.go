@@ -22,20 +22,21 @@ import (
 
 // candidate holds the flags of audit and replay: what is tried, on which state, and what is reported.
 type candidate struct {
-	plugins         []plugin.Descriptor
-	files, against  []string
-	current         bool
-	podSecurity     []string
-	state           []string
-	cluster         *liveFlags
-	flags           *review.Flags
-	chain           *pflag.FlagSet // the flags that choose and configure the plugins
-	shared          *pflag.FlagSet // those of the server on both sides
-	output, dir     string
-	show            string
-	baseline        string
-	minJudged       float64
-	stateIsInSource bool // whether the source is a state, too
+	plugins        []plugin.Descriptor
+	files, against []string
+	current        bool
+	podSecurity    []string
+	state          []string
+	cluster        *liveFlags
+	flags          *review.Flags
+	chain          *pflag.FlagSet // the flags that choose and configure the plugins
+	shared         *pflag.FlagSet // those of the server on both sides
+	output, dir    string
+	show           string
+	baseline       string
+	minJudged      float64
+	// source, if not nil, returns the state that is in the source, and whether it is complete.
+	source func(candidate []input.Document) (state []input.Document, complete bool, _ error)
 }
 
 func newCandidate(plugins []plugin.Descriptor) *candidate {
@@ -163,7 +164,15 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 	if o.PodSecurity, err = parseLevels(c.podSecurity); err != nil {
 		return fail(err)
 	}
-	if len(c.state) == 0 && !c.cluster.isSet() && !c.stateIsInSource && !like {
+	complete := false
+	if c.source != nil {
+		var state []input.Document
+		if state, complete, err = c.source(o.Candidate); err != nil {
+			return fail(err)
+		}
+		o.State = append(o.State, state...)
+	}
+	if len(c.state) == 0 && !c.cluster.isSet() && !complete && !like {
 		runOnly(&o.Config.Admission, o.PodSecurity != nil)
 		runOnly(&before.Config.Admission, o.PodSecurity != nil)
 	}

@@ -43,6 +43,16 @@ func (p *progress) bytes(work string) func(done, all int64) {
 	return func(done, all int64) { show(int(done>>20), int(all>>20)) }
 }
 
+// count returns a function that shows how many of something are done, if it isn't known how many there are.
+func (p *progress) count(work, of string) func(done int) {
+	return func(done int) {
+		if p.out != nil {
+			p.last = done
+			fmt.Fprintf(p.out, "\r\x1b[K%s: %d %s", work, done, of)
+		}
+	}
+}
+
 // done clears the line.
 func (p *progress) done() {
 	if p.out != nil && p.last >= 0 {

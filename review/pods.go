@@ -166,8 +166,10 @@ func (r *Reviewer) ensure(ctx context.Context, account user.Info, object runtime
 	if err != nil {
 		return nil, nil, err
 	}
-	if stored, err := r.getStored(ctx, mapping, o.GetNamespace(), o.GetName()); stored != nil || err != nil {
-		return stored, nil, err
+	if r.probe == nil {
+		if stored, err := r.getStored(ctx, mapping, o.GetNamespace(), o.GetName()); stored != nil || err != nil {
+			return stored, nil, err
+		}
 	}
 	pods := &Pods{Wanted: int(wanted)}
 	if ended, err := r.add(ctx, pods, account, o); ended || err != nil {
@@ -183,6 +185,9 @@ func (r *Reviewer) add(ctx context.Context, pods *Pods, account user.Info, objec
 	mapping, err := r.cluster.findKind(object)
 	if err != nil {
 		return false, err
+	}
+	if r.probe != nil {
+		return r.probe(ctx, pods, account, object, mapping.Resource)
 	}
 	a, err := r.cluster.do(ctx, call{verb: http.MethodPost, resource: *mapping, namespace: object.GetNamespace(),
 		body: object, as: account})

@@ -8,15 +8,12 @@ import (
 	"io"
 	"iter"
 	"slices"
-	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/review/impact"
-	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/judge"
 	"gatehouse.dev/internal/review/recorded"
 )
@@ -40,7 +37,7 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 	if err != nil {
 		return nil, err
 	}
-	p := &replaying{Trial: t, namespaces: map[string]bool{}, alone: o.Alone}
+	p := &replaying{Trial: t, known: newNamespaceLoader(t), alone: o.Alone}
 	shown := time.Now()
 	err = judge.Each(ctx, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
 		if o.Progress != nil && time.Since(shown) > progressInterval {
@@ -112,8 +109,7 @@ func describeUnjudged(reason string) string {
 type replaying struct {
 	*Trial
 	alone bool
-	// namespaces has the namespaces of requests. The value is true if its labels are not known.
-	namespaces map[string]bool
+	known namespaceLoader
 }
 
 // A question is a record to be judged.
@@ -136,7 +132,7 @@ func (p *replaying) records(ctx context.Context, reader *recorded.Reader) iter.S
 			}
 			q := question{record: record}
 			if err == nil && !record.CreatesNamespace() {
-				q.unknown, err = p.prepareNamespace(ctx, record.Namespace())
+				q.unknown, err = p.known.prepare(ctx, record.Namespace())
 			}
 			if !yield(q, err) || err != nil {
 				return
@@ -151,30 +147,9 @@ func (p *replaying) records(ctx context.Context, reader *recorded.Reader) iter.S
 	}
 }
 
-// prepareNamespace stores the namespace of a request if the state lacks it: the namespace was deleted since, or
-// no state was given. It reports whether the namespace's labels are not known.
-func (p *replaying) prepareNamespace(ctx context.Context, name string) (unknown bool, err error) {
-	if name == "" {
-		return false, nil
-	}
-	unknown, ok := p.namespaces[name]
-	if ok {
-		return unknown, nil
-	}
-	stored, err := p.namespace(ctx, name)
-	if err != nil {
-		return false, err
-	}
-	if stored == nil {
-		err = p.loadNamespace(ctx, newNamespace(name))
-	}
-	p.namespaces[name] = stored == nil
-	return stored == nil, err
-}
-
 // addNamespace stores a namespace that a recorded request created, if the state lacks it.
 func (p *replaying) addNamespace(ctx context.Context, created *recorded.Request) error {
-	unknown, ok := p.namespaces[created.Name]
+	unknown, ok := p.known.namespaces[created.Name]
 	if ok && !unknown {
 		return nil
 	}
@@ -191,17 +166,8 @@ func (p *replaying) addNamespace(ctx context.Context, created *recorded.Request)
 	namespace := newNamespace(created.Name)
 	namespace.SetLabels(object.GetLabels())
 	namespace.SetAnnotations(object.GetAnnotations())
-	p.namespaces[created.Name] = false
-	return p.loadNamespace(ctx, namespace)
-}
-
-// loadNamespace stores a namespace on both sides.
-func (p *replaying) loadNamespace(ctx context.Context, namespace *unstructured.Unstructured) error {
-	document := input.Document{Source: input.Source{File: "the records"}, Object: namespace}
-	if err := p.Load(ctx, []input.Document{document}); err != nil {
-		return fmt.Errorf("making namespace %s, which the state doesn't have: %w", namespace.GetName(), err)
-	}
-	return nil
+	p.known.namespaces[created.Name] = false
+	return p.known.load(ctx, namespace)
 }
 
 // judge judges a record.
@@ -245,25 +211,8 @@ func (p *replaying) notes(counts recorded.Counts) []string {
 		notes = append(notes, fmt.Sprintf("lines that are neither audit events nor AdmissionReviews, left out: %d",
 			counts.Others))
 	}
-	var unknown []string
-	for name, isUnknown := range p.namespaces {
-		if isUnknown {
-			unknown = append(unknown, name)
-		}
-	}
-	if len(unknown) > 0 {
-		slices.Sort(unknown)
-		shown := strings.Join(unknown[:min(len(unknown), maxNamed)], ", ")
-		if more := len(unknown) - maxNamed; more > 0 {
-			shown += fmt.Sprintf(" and %d more", more)
-		}
-		notes = append(notes, "namespaces that the state doesn't have, taken to be there without labels: "+shown)
-	}
-	return notes
+	return append(notes, p.known.notes()...)
 }
-
-// maxNamed is the number of names in a note.
-const maxNamed = 5
 
 // take takes what was judged into a result.
 func (t *Trial) take(result *impact.Result, judged *judge.Result) {

@@ -95,6 +95,8 @@ type Reviewer struct {
 	notAsked []string
 	// manifests are the manifests that the state's objects were made from.
 	manifests map[key]*unstructured.Unstructured
+	// probe, if not nil, judges what controllers make, in place of storing it; see Trial.Audit.
+	probe probe
 }
 
 // Start starts a server in the process, and stores the state. The caller must Close the Reviewer.

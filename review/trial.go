@@ -26,6 +26,7 @@ type Trial struct {
 	judge.Trial
 	candidate *Judge
 	before    *Judge // nil if there is none
+	options   TrialOptions
 	notes     []string
 	// namespaceLabels is true if the candidate depends on labels of namespaces. ownWebhooks are the names of
 	// its webhook configurations.
@@ -64,6 +65,7 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 	}
 	sides := []*Judge{t.candidate}
 	t.inspect(&options)
+	t.options = options
 	t.Trial.Candidate = t.candidate.Judge
 	if options.Before != nil {
 		before := options.Options

@@ -1,0 +1,141 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"io"
+	"os"
+	"slices"
+
+	"github.com/spf13/cobra"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	embedded "gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/review"
+)
+
+func newAudit(plugins []plugin.Descriptor) *cobra.Command {
+	log := &commandline.Logging{}
+	flags, as := newCandidate(plugins), &reviewing{}
+	c := &cobra.Command{
+		Use:   "audit [FILE...]",
+		Short: "Say which existing objects a policy, a plugin or a webhook would refuse or change",
+		Long: `Say which existing objects a policy, a plugin or a webhook would refuse or change.
+
+The objects come from the cluster of --context, or from files and directories as kubectl get -o yaml or
+-o json writes them, snapshots, or - for the standard input. Of a cluster only the kinds are listed on
+whose objects the candidate can act, in pages, with at most 50 requests a second. Nothing is written, and
+the data of a cluster's Secrets is never read.
+
+Each object is judged as the requests that will come: its creation, without what servers and controllers
+set, and the update that changes nothing. They are made by the controller that owns the object, or by the user
+of --as. Workloads are followed to their pods. A real API server in the process judges by the candidate, and
+another one by what the cluster has without it. What differs is reported.
+
+What can't be judged is counted by reason, and never guessed.
+
+The exit code is 0 if nothing differs, 1 if something does, and 2 if a source or the candidate can't be
+read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
+		Example: `  # Which objects of a cluster would a new policy refuse?
+  gatehouse audit --context=production -f policy.yaml
+
+  # From files, without the cluster
+  kubectl get pods,deployments,namespaces -A -o yaml > objects.yaml
+  gatehouse audit objects.yaml -f policies/
+
+  # If namespaces without a label enforced a Pod Security Standard
+  gatehouse audit --context=production --pod-security=restricted
+
+  # If another plugin ran
+  gatehouse audit --context=production --enable-admission-plugins=AlwaysPullImages
+
+  # What a new version of the policies decides otherwise than the old one
+  gatehouse audit objects.yaml -f policies/ --against=policies-before/
+
+  # In CI: only what is new since the last report
+  gatehouse audit objects.yaml -f policies/ -o json --baseline=last.json`,
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
+			log.Apply(c.ErrOrStderr())
+			embedded.ReserveLittle()
+			return finishVerdict(c, flags.audit(c, args, as))
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	fs := flags.addFlags(&groups, "audit")
+	fs.StringVar(&as.as, "as", "", "The user who writes the objects that no controller owns; an administrator if empty.")
+	fs.StringSliceVar(&as.asGroups, "as-group", nil, "Groups of the user.")
+	fs.StringVar(&as.asServiceAccount, "as-service-account", "",
+		"The service account that writes the objects that no controller owns, as namespace/name.")
+	fs.StringSliceVar(&as.exclude, "exclude", nil, "Patterns of files and directories that are left out.")
+	log.AddFlags(fs)
+	commandline.GroupFlags(c, groups, "filename", "context", "kubeconfig", "state", "pod-security", "against", "current",
+		"as", "as-group", "as-service-account", "exclude", "output", "output-dir", "show", "baseline", "min-judged",
+		"webhooks", "webhook", "kubernetes-version", "like", "enable-admission-plugins", "disable-admission-plugins",
+		"admission-control-config-file", "allow-incomplete", "v")
+	flags.completions(c)
+	return c
+}
+
+// audit judges existing objects, and prints the report.
+func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error {
+	if len(paths) == 0 && !f.cluster.isSet() {
+		return commandline.Usage(errors.New("nothing to audit: name files or directories with objects, - for the standard " +
+			"input, or a cluster with --context"))
+	}
+	if n := countStdin(paths, f.files, f.against, f.state); n > 1 {
+		return commandline.Usage(errors.New("the standard input (-) can be read once, and is named more often"))
+	}
+	writer, err := as.user()
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	progress := newProgress(c.ErrOrStderr())
+	var files *review.AuditFiles
+	if len(paths) > 0 {
+		files = &review.AuditFiles{Paths: paths, Exclude: as.exclude}
+		if slices.Contains(paths, stdioName) {
+			spooled, err := spool(standardInput(c))
+			if err != nil {
+				return commandline.Usage(err)
+			}
+			defer spooled.Close()
+			files.Stdin = spooled
+		}
+		f.source = func(candidate []input.Document) ([]input.Document, bool, error) {
+			err := files.Scan(c.Context(), candidate)
+			return files.State(), files.IsComplete(), err
+		}
+	}
+	options, report, err := f.options(c, progress)
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	trial, err := review.StartTrial(c.Context(), options)
+	progress.done()
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	result, err := trial.Audit(c.Context(), review.AuditOptions{Files: files, As: writer, Report: report,
+		Progress: progress.count("auditing", "objects")})
+	progress.done()
+	return f.write(c, result, errors.Join(err, trial.Close()))
+}
+
+// spool returns a file without a name that has all of a stream, so that it can be read twice.
+func spool(in io.Reader) (*os.File, error) {
+	file, err := os.CreateTemp("", "gatehouse-audit-*") // whose mode is 0600
+	if err != nil {
+		return nil, fmt.Errorf("keeping the standard input in a file: %w", err)
+	}
+	if err := os.Remove(file.Name()); err != nil {
+		return nil, errors.Join(fmt.Errorf("keeping the standard input in a file: %w", err), file.Close())
+	}
+	if _, err := io.Copy(file, in); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading the standard input: %w", err), file.Close())
+	}
+	return file, nil
+}

@@ -1,0 +1,111 @@
+package review
+
+import (
+	"context"
+	"errors"
+	"iter"
+	"slices"
+
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
+)
+
+// errEnough ends a source whose objects aren't wanted any more.
+var errEnough = errors.New("enough")
+
+// objects returns the objects that are to be judged: those on which the candidate may act. It makes sure that
+// the namespace of each is there.
+func (a *auditing) objects(ctx context.Context) iter.Seq2[existing, error] {
+	return func(yield func(existing, error) bool) {
+		tell := func(e existing) error {
+			ok, err := a.prepare(ctx, &e)
+			if err != nil {
+				return err
+			}
+			if ok && !yield(e, nil) {
+				return errEnough
+			}
+			return nil
+		}
+		read := a.fromCluster
+		if a.asked.Files != nil {
+			read = a.fromFiles
+		}
+		if err := read(ctx, tell); err != nil && !errors.Is(err, errEnough) {
+			yield(existing{}, err)
+		}
+	}
+}
+
+// prepare makes an object ready to be judged. It returns false if the candidate can't act on it.
+func (a *auditing) prepare(ctx context.Context, e *existing) (ok bool, err error) {
+	if e.problem != nil {
+		return true, nil
+	}
+	resource, mapping := a.candidate.reviewer.resourceOf(e.Object)
+	if !a.within.has(resource.GroupResource()) {
+		return false, nil
+	}
+	e.owner = a.owners.topmost(e.Object)
+	namespace := e.Object.GetNamespace()
+	if mapping != nil && mapping.Scope.Name() == meta.RESTScopeNameNamespace {
+		namespace = a.candidate.reviewer.namespaceOf(e.Object)
+		e.Object.SetNamespace(namespace)
+	}
+	e.unlabelled, err = a.known.prepare(ctx, namespace)
+	return true, err
+}
+
+// fromFiles tells the objects of files.
+func (a *auditing) fromFiles(ctx context.Context, tell func(existing) error) error {
+	a.owners = a.asked.Files.owners
+	err := a.asked.Files.each(ctx, func(d input.Document, problem *input.Error) error {
+		if problem == nil && isSnapshotHeader(d.Object) {
+			return nil
+		}
+		return tell(existing{Document: d, problem: problem})
+	})
+	a.leftOut = a.asked.Files.notes
+	return err
+}
+
+// fromCluster tells the objects of a cluster, one kind after the other.
+func (a *auditing) fromCluster(ctx context.Context, tell func(existing) error) error {
+	cluster := a.options.Live
+	resources, gaps, err := cluster.Resources(ctx)
+	if err != nil {
+		return err
+	}
+	a.gaps = gaps
+	// The Jobs tell which CronJobs the pods belong to.
+	slices.SortStableFunc(resources, func(x, y live.Resource) int { return listingPhase(x) - listingPhase(y) })
+	for _, resource := range resources {
+		if !a.within.has(resource.Resource.GroupResource()) {
+			continue
+		}
+		redacted := resource.Kind.GroupKind() == schema.GroupKind{Kind: "Secret"}
+		gap, err := cluster.Each(ctx, resource, func(object *unstructured.Unstructured) error {
+			a.owners.add(object)
+			return tell(existing{Document: input.Document{Object: object}, redacted: redacted})
+		})
+		if err != nil {
+			return err
+		}
+		if gap != nil {
+			a.gaps = append(a.gaps, *gap)
+		}
+	}
+	return nil
+}
+
+// listingPhase returns the phase in which the objects of a resource are listed.
+func listingPhase(r live.Resource) int {
+	if r.Kind.GroupKind() == jobKind {
+		return 0
+	}
+	return 1
+}

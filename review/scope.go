@@ -1,0 +1,203 @@
+package review
+
+import (
+	"context"
+	"slices"
+	"strings"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/plugin"
+)
+
+// A scope holds the resources on whose objects a candidate may act when they are created or updated. It may
+// have more, never fewer.
+type scope struct {
+	all   bool
+	rules []scopeRule
+}
+
+// A scopeRule has the resources of a rule, in all versions. Each of its lists may have "*".
+type scopeRule struct{ groups, resources []string }
+
+// makers are the resources of the workloads from which controllers make objects of a resource.
+var makers = map[schema.GroupResource][]schema.GroupResource{
+	{Resource: "pods"}: {{Resource: "replicationcontrollers"}, {Group: "apps", Resource: "replicasets"},
+		{Group: "apps", Resource: "deployments"}, {Group: "apps", Resource: "daemonsets"},
+		{Group: "apps", Resource: "statefulsets"}, {Group: "batch", Resource: "jobs"},
+		{Group: "batch", Resource: "cronjobs"}},
+	{Group: "apps", Resource: "replicasets"}: {{Group: "apps", Resource: "deployments"}},
+	{Group: "batch", Resource: "jobs"}:       {{Group: "batch", Resource: "cronjobs"}},
+	{Group: "apps", Resource: "controllerrevisions"}: {{Group: "apps", Resource: "daemonsets"},
+		{Group: "apps", Resource: "statefulsets"}},
+	{Resource: "persistentvolumeclaims"}: {{Group: "apps", Resource: "statefulsets"}},
+}
+
+// has reports whether a candidate may act on objects of a resource, or on what controllers make of them.
+func (s *scope) has(resource schema.GroupResource) bool {
+	if s.matches(resource) {
+		return true
+	}
+	for made, of := range makers {
+		if slices.Contains(of, resource) && s.matches(made) {
+			return true
+		}
+	}
+	return false
+}
+
+func (s *scope) matches(resource schema.GroupResource) bool {
+	return s.all || slices.ContainsFunc(s.rules, func(r scopeRule) bool {
+		return (slices.Contains(r.groups, "*") || slices.Contains(r.groups, resource.Group)) &&
+			(slices.Contains(r.resources, "*") || slices.Contains(r.resources, resource.Resource))
+	})
+}
+
+// add adds resources in all groups, or those of one group.
+func (s *scope) add(group string, resources ...string) {
+	s.rules = append(s.rules, scopeRule{[]string{group}, resources})
+}
+
+// scopeOf returns the scope of a trial's candidate, and of what it is compared with.
+func (t *Trial) scopeOf(ctx context.Context, o *TrialOptions) (*scope, error) {
+	s := &scope{all: t.before == nil}
+	if o.OtherPlugins {
+		t.addPlugins(s, o)
+	}
+	if len(o.PodSecurity) > 0 {
+		s.add("", "pods", "podtemplates")
+	}
+	for _, d := range slices.Concat(o.Candidate, o.Against) {
+		if err := t.addDocument(ctx, s, d.Object); err != nil {
+			return nil, err
+		}
+	}
+	return s, nil
+}
+
+// addPlugins adds the resources of the plugins that one of the sides alone runs. If there are none, the sides
+// configure a plugin differently, which may be any.
+func (t *Trial) addPlugins(s *scope, o *TrialOptions) {
+	if t.before == nil {
+		return
+	}
+	one, other := t.candidate.reviewer.cluster.server.Plugins(), t.before.reviewer.cluster.server.Plugins()
+	differ := slices.Concat(without(one, other), without(other, one))
+	if len(differ) == 0 || o.Config.Admission.ConfigFile != "" {
+		s.all = true
+	}
+	for _, d := range differ {
+		if len(d.Resources) == 0 {
+			s.all = true
+		}
+		for _, r := range d.Resources {
+			if r.Subresource == "" {
+				s.add(r.Group, r.Resource)
+			}
+		}
+	}
+}
+
+// without returns the plugins that others don't have.
+func without(plugins, others []plugin.Descriptor) []plugin.Descriptor {
+	names := plugin.Names(others)
+	return slices.DeleteFunc(slices.Clone(plugins), func(d plugin.Descriptor) bool {
+		return slices.Contains(names, d.Name)
+	})
+}
+
+// addDocument adds the resources on which an object of a candidate bears. An object of which that isn't known
+// bears on all.
+func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.Unstructured) error {
+	kind := object.GroupVersionKind()
+	switch {
+	case kind.GroupKind() == quotaKind: // a quota counts, see audit's usage
+	case kind.GroupKind() == schema.GroupKind{Kind: "LimitRange"}:
+		s.add("", "pods", "persistentvolumeclaims")
+	case kind.Group != admissionregistrationv1.GroupName:
+		s.all = true
+	case strings.HasSuffix(kind.Kind, "PolicyBinding"):
+		return t.addPolicyOf(ctx, s, object)
+	case strings.HasSuffix(kind.Kind, "AdmissionPolicy"):
+		rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
+		s.addRules(rules, isExact(object.Object, "spec", "matchConstraints"))
+	default:
+		webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
+		for _, webhook := range webhooks {
+			fields, _ := webhook.(map[string]any)
+			rules, _, _ := unstructured.NestedSlice(fields, "rules")
+			s.addRules(rules, isExact(fields))
+		}
+	}
+	return nil
+}
+
+// addPolicyOf adds the resources of the policy that a binding names, which the state may have.
+func (t *Trial) addPolicyOf(ctx context.Context, s *scope, binding *unstructured.Unstructured) error {
+	policy := &unstructured.Unstructured{Object: map[string]any{}}
+	policy.SetAPIVersion(binding.GetAPIVersion())
+	policy.SetKind(strings.TrimSuffix(binding.GetKind(), "Binding"))
+	name, _, _ := unstructured.NestedString(binding.Object, "spec", "policyName")
+	for _, side := range []*Judge{t.candidate, t.before} {
+		if side == nil {
+			continue
+		}
+		mapping, err := side.reviewer.cluster.findKind(policy)
+		if err != nil {
+			return err
+		}
+		stored, err := side.reviewer.getStored(ctx, mapping, "", name)
+		if err != nil {
+			return err
+		}
+		if stored != nil {
+			rules, _, _ := unstructured.NestedSlice(stored.Object, "spec", "matchConstraints", "resourceRules")
+			s.addRules(rules, isExact(stored.Object, "spec", "matchConstraints"))
+		}
+	}
+	return nil
+}
+
+// isExact reports whether rules match no other group or version of the same objects.
+func isExact(fields map[string]any, path ...string) bool {
+	policy, _, _ := unstructured.NestedString(fields, append(path, "matchPolicy")...)
+	return policy == string(admissionregistrationv1.Exact)
+}
+
+// addRules adds the resources of rules.
+func (s *scope) addRules(rules []any, exact bool) {
+	for _, rule := range rules {
+		fields, _ := rule.(map[string]any)
+		list := func(name string) []string {
+			values, _, _ := unstructured.NestedStringSlice(fields, name)
+			return values
+		}
+		operations := list("operations")
+		if !slices.ContainsFunc(operations, func(o string) bool { return o == "*" || o == "CREATE" || o == "UPDATE" }) {
+			continue
+		}
+		r := scopeRule{groups: list("apiGroups")}
+		if !exact { // the same objects may be served in another group
+			r.groups = []string{"*"}
+		}
+		for _, resource := range list("resources") {
+			name, subresource, ok := strings.Cut(resource, "/")
+			if !ok || name == "*" && subresource == "*" {
+				r.resources = append(r.resources, name)
+			}
+		}
+		s.rules = append(s.rules, r)
+	}
+}
+
+// resourceOf returns the resource of an object's kind, and its mapping if the server that judges serves it.
+func (r *Reviewer) resourceOf(object *unstructured.Unstructured) (schema.GroupVersionResource, *meta.RESTMapping) {
+	if mapping, err := r.cluster.findKind(object); err == nil {
+		return mapping.Resource, mapping
+	}
+	resource, _ := meta.UnsafeGuessKindToResource(object.GroupVersionKind())
+	return resource, nil
+}
