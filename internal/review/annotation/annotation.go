@@ -44,6 +44,8 @@ type Report struct {
 	Command, Version string
 	Findings         []Finding
 	Notes            []string
+	// Partial is true if not everything was looked at.
+	Partial bool
 	// Summary is a line of text, which is a part of what GitHub writes only.
 	Summary string
 }
@@ -126,7 +128,7 @@ func (r *Report) SARIF(w io.Writer) error {
 	for _, note := range r.Notes {
 		notes = append(notes, notification{Note, text{note}})
 	}
-	one.Invocations = []invocation{{true, notes}}
+	one.Invocations = []invocation{{!r.Partial, notes}}
 	encoder := json.NewEncoder(w)
 	encoder.SetIndent("", "  ")
 	return encoder.Encode(struct {

@@ -3,6 +3,7 @@ package impact
 import (
 	"fmt"
 	"io"
+	"slices"
 	"strings"
 	"time"
 
@@ -54,7 +55,7 @@ func (r *Report) title(result *Result) string {
 	if r.kind == Audit {
 		return result.Object.String()
 	}
-	return result.Request.User.Username + ": " + result.request()
+	return result.Request.User.Username + ": " + result.Request.Operation + " " + result.Object.String()
 }
 
 // place returns the file and the line of a result; empty if it isn't from a file.
@@ -104,9 +105,9 @@ func (p *Policy) rule() string {
 // annotate writes the differences for code hosts, as sarif or github.
 func (r *Report) annotate(w io.Writer, format string) error {
 	report := &annotation.Report{Command: "gatehouse " + strings.ToLower(r.kind), Version: r.options.Version,
-		Notes: r.notes, Summary: r.headline()}
+		Notes: slices.Clone(r.notes), Summary: r.headline(), Partial: r.summary.Interrupted}
 	for _, n := range r.summary.NotJudged {
-		report.Notes = append(report.Notes, fmt.Sprintf("not judged: %s for %s. %s", number(n.Count), n.Reason, n.Description))
+		report.Notes = append(report.Notes, fmt.Sprintf("not judged: %s (%s): %s", number(n.Count), n.Reason, n.Description))
 	}
 	if r.summary.Interrupted {
 		report.Notes = append(report.Notes, "interrupted: not everything was judged")

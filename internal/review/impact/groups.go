@@ -18,6 +18,7 @@ const (
 	maxNames      = 3      // names of a row
 	maxChanges    = 5      // changed fields that are shown of a group
 	maxTextLength = 2_000  // bytes of a message
+	maxNameLength = 300    // bytes of the name of a user, an object and so on
 )
 
 // groups holds differences by effect and policy. Those for which there is no room are counted.
@@ -101,12 +102,12 @@ func (g *groups) add(r *Result, p Policy) {
 			return
 		}
 		g.rows++
-		like = &row{rowKey: rowKey, example: r.request(), message: r.reason(key.effect, &p)}
+		like = &row{rowKey: rowKey, example: cut(r.request(), maxTextLength), message: r.reason(key.effect, &p)}
 		of.rows[rowKey] = like
 	}
 	like.count++
 	if len(like.names) < maxNames {
-		like.names = append(like.names, r.Object.Name)
+		like.names = append(like.names, cut(r.Object.Name, maxNameLength))
 	}
 	if r.Time != nil {
 		if like.first == nil || r.Time.Before(like.first) {
@@ -122,11 +123,13 @@ func (g *groups) add(r *Result, p Policy) {
 func (g *groups) rowKey(r *Result) rowKey {
 	if g.kind == Replay {
 		agent, _, _ := strings.Cut(r.Request.UserAgent, " ")
-		return rowKey{user: r.Request.User.Username, namespace: r.Object.Namespace, userAgent: agent}
+		return rowKey{user: cut(r.Request.User.Username, maxNameLength), namespace: cut(r.Object.Namespace, maxNameLength),
+			userAgent: cut(agent, maxNameLength)}
 	}
-	k := rowKey{namespace: r.Object.Namespace, kind: r.Object.Kind, operations: r.refusedOperations()}
+	k := rowKey{namespace: cut(r.Object.Namespace, maxNameLength), kind: cut(r.Object.Kind, maxNameLength),
+		operations: r.refusedOperations()}
 	if r.Owner != nil {
-		k.owner = r.Owner.Kind + " " + r.Owner.Name
+		k.owner = cut(r.Owner.Kind+" "+r.Owner.Name, maxNameLength)
 	}
 	return k
 }
@@ -171,10 +174,15 @@ func (r *Result) reason(e effect, p *Policy) string {
 			}
 		}
 	}
-	if len(message) > maxTextLength {
-		message = strings.ToValidUTF8(message[:maxTextLength], "") + "…"
+	return cut(message, maxTextLength)
+}
+
+// cut shortens a text to about a number of bytes.
+func cut(text string, length int) string {
+	if len(text) <= length {
+		return text
 	}
-	return message
+	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
 // shownChanges returns the first fields that a patch changes, in the form of a diff.
@@ -186,10 +194,7 @@ func shownChanges(patch []v1alpha1.PatchOperation) []string {
 		if !c.Removed {
 			line = "+ " + c.Field + ": " + c.Value
 		}
-		if len(line) > maxTextLength {
-			line = strings.ToValidUTF8(line[:maxTextLength], "") + "…"
-		}
-		lines = append(lines, line)
+		lines = append(lines, cut(line, maxTextLength))
 	}
 	if n := len(all) - maxChanges; n > 0 {
 		lines = append(lines, count(n, "more field"))

@@ -2,11 +2,13 @@ package impact
 
 import (
 	"bufio"
+	"bytes"
 	"encoding/json"
 	"errors"
 	"fmt"
 	"io"
 	"iter"
+	"math"
 	"os"
 )
 
@@ -15,6 +17,8 @@ type spill struct {
 	file   *os.File
 	writer *bufio.Writer
 	count  int
+	// name is the name of the file if the system doesn't remove a file that is open.
+	name string
 }
 
 func newSpill() (*spill, error) {
@@ -23,8 +27,9 @@ func newSpill() (*spill, error) {
 		return nil, fmt.Errorf("making a temporary file for the results: %w", err)
 	}
 	s := &spill{file: file, writer: bufio.NewWriterSize(file, 64<<10)}
-	// Not every system removes a file that is open. Then close does it.
-	_ = os.Remove(file.Name())
+	if os.Remove(file.Name()) != nil {
+		s.name = file.Name()
+	}
 	return s, nil
 }
 
@@ -47,17 +52,17 @@ func (s *spill) flush() error {
 	return nil
 }
 
-// lines returns the results in JSON, in the order in which they were added. A line is valid until the next one.
-func (s *spill) lines() iter.Seq2[json.RawMessage, error] {
-	return func(yield func(json.RawMessage, error) bool) {
-		decoder := json.NewDecoder(bufio.NewReaderSize(io.NewSectionReader(s.file, 0, 1<<62), 64<<10))
+// lines returns the results in JSON, in the order in which they were added.
+func (s *spill) lines() iter.Seq2[[]byte, error] {
+	return func(yield func([]byte, error) bool) {
+		reader := bufio.NewReaderSize(io.NewSectionReader(s.file, 0, math.MaxInt64), 64<<10)
 		for range s.count {
-			var line json.RawMessage
-			if err := decoder.Decode(&line); err != nil {
+			line, err := reader.ReadBytes('\n')
+			if err != nil {
 				yield(nil, fmt.Errorf("reading the results from their temporary file: %w", err))
 				return
 			}
-			if !yield(line, nil) {
+			if !yield(bytes.TrimSuffix(line, []byte("\n")), nil) {
 				return
 			}
 		}
@@ -82,8 +87,8 @@ func (s *spill) results() iter.Seq2[*Result, error] {
 // close drops the file.
 func (s *spill) close() error {
 	err := s.file.Close()
-	if removed := os.Remove(s.file.Name()); !errors.Is(removed, os.ErrNotExist) {
-		err = errors.Join(err, removed)
+	if s.name != "" {
+		err = errors.Join(err, os.Remove(s.name))
 	}
 	return err
 }

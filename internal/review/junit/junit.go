@@ -21,8 +21,9 @@ type Case struct {
 	Name string `xml:"name,attr"`
 	// ClassName is the name of its group, as most servers show it.
 	ClassName string `xml:"classname,attr"`
-	File      string `xml:"file,attr"`
-	Line      int    `xml:"line,attr"`
+	// File and Line say where it stands; both may be empty.
+	File string `xml:"file,attr,omitempty"`
+	Line int    `xml:"line,attr,omitempty"`
 	// Seconds is the time the case took; 0 if it isn't known.
 	Seconds Seconds  `xml:"time,attr,omitempty"`
 	Failure *Problem `xml:"failure,omitempty"`
