@@ -27,7 +27,7 @@ const (
 	idleTimeout   = 2 * time.Minute
 )
 
-// Dashboard serves the page with one server's decisions to the user who has its URL.
+// Dashboard serves the page with one server's decisions, or with a report, to the user who has its URL.
 type Dashboard struct {
 	config    *rest.Config
 	client    kubernetes.Interface
@@ -36,6 +36,8 @@ type Dashboard struct {
 	listener  net.Listener
 	door      *door
 	remedies  map[string]string
+	// report is what is shown instead of a server's decisions; nil for those.
+	report *report
 }
 
 // New returns a dashboard of the server that config leads to. It shows the decisions of one
@@ -73,13 +75,20 @@ func (d *Dashboard) handler() (http.Handler, error) {
 	}
 	mux := http.NewServeMux()
 	mux.Handle("GET /", http.FileServerFS(files))
+	if d.report != nil {
+		mux.HandleFunc("GET /{$}", func(w http.ResponseWriter, r *http.Request) {
+			http.ServeFileFS(w, r, files, "report.html")
+		})
+		d.report.handle(mux)
+		return d.door.openTo(mux), nil
+	}
 	mux.HandleFunc("GET /events", d.serveEvents)
 	mux.HandleFunc("GET /decision/{namespace}/{name}", d.serveDecision)
 	mux.HandleFunc("GET /configured", d.serveConfigured)
 	return d.door.openTo(mux), nil
 }
 
-// Run follows the server and serves the page until ctx ends.
+// Run follows the server, unless a report is shown, and serves the page until ctx ends.
 func (d *Dashboard) Run(ctx context.Context) error {
 	defer d.listener.Close()
 	handler, err := d.handler()
@@ -98,6 +107,9 @@ func (d *Dashboard) Run(ctx context.Context) error {
 	followed := make(chan struct{})
 	go func() {
 		defer close(followed)
+		if d.report != nil {
+			return
+		}
 		if err := follow(ctx, d.config, d.namespace, d.mirror); err != nil {
 			ended <- err
 		}

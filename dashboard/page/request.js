@@ -1,8 +1,9 @@
 import { count, h, marks, micro, time, took } from "./dom.js";
 import { diff, fields, Known } from "./diff.js";
 
-// request is one decision's page: what it came to, and its way through the chain.
-export function request(decision, remedies, close) {
+// request is one decision's page: what it came to, and its way through the chain. kept is whether a server
+// keeps the decision.
+export function request(decision, remedies, close, kept = true) {
   const r = decision.request;
   const total = micro(decision.duration);
   const steps = (decision.steps ?? []).map((step) => ({ ...step, took: micro(step.duration) }));
@@ -20,13 +21,13 @@ export function request(decision, remedies, close) {
       decision.message && h("blockquote", {}, decision.message),
       remedies.length > 0 && h("dl", { class: "pass" }, h("dt", {}, "To pass"), remedies.map((remedy) =>
         h("dd", {}, remedy.words, remedy.command && h("code", {}, remedy.command)))),
-      facts(decision, total)),
+      facts(decision, total, kept)),
     h("h3", {}, "Its way through the chain ", steps.length > 0 && h("button", { id: "every", onclick: every }, "Show all")),
     shares(total, chain("Mutate"), chain("Validate")),
     steps.length ? picture(steps) : h("p", { class: "note" }, "No plugin had a part in it."),
     decision.omittedSteps > 0 && h("p", { class: "note" },
       `${count(decision.omittedSteps, "more step")} about other objects of the same request aren’t kept.`),
-    h("p", { class: "note also" }, "Also: ", h("code", {},
+    kept && h("p", { class: "note also" }, "Also: ", h("code", {},
       `kubectl get decision ${decision.metadata.name} -n ${decision.metadata.namespace} -o yaml`)),
   ];
 }
@@ -42,18 +43,18 @@ function sentence(d) {
 
 const list = (names) => (names.length < 2 ? names.join() : `${names.slice(0, -1).join(", ")} and ${names.at(-1)}`);
 
-function facts(d, total) {
+function facts(d, total, kept) {
   const r = d.request;
   const rows = [
-    ["When", h("time", { datetime: d.time }, time(Date.parse(d.time) * 1000))],
+    kept && ["When", h("time", { datetime: d.time }, time(Date.parse(d.time) * 1000))],
     ["Took", took(total)],
     r.namespace && ["Namespace", r.namespace],
     ["User", h("span", { title: (r.user.groups ?? []).join("\n") }, r.user.username)],
     r.userAgent && ["Agent", r.userAgent],
     r.owner && ["Owner", `${r.owner.kind} ${r.owner.name}`],
     ["API", `${r.group ? `${r.group}/` : ""}${r.version}`],
-    ["Server", d.metadata.labels?.["decisions.gatehouse.dev/server"] ?? "unknown"],
-    ["Audit ID", d.metadata.name],
+    kept && ["Server", d.metadata.labels?.["decisions.gatehouse.dev/server"] ?? "unknown"],
+    d.metadata.name && ["Audit ID", d.metadata.name],
   ].filter(Boolean);
   return h("dl", { class: "facts" }, rows.map(([term, text]) => h("div", {}, h("dt", {}, term), h("dd", {}, text))));
 }

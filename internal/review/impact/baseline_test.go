@@ -37,6 +37,29 @@ func TestRead(t *testing.T) {
 	}
 }
 
+// A report that is loaded says what the one that was written says.
+func TestLoad(t *testing.T) {
+	for kind, results := range map[string][]*Result{Replay: replayed(), Audit: objects()} {
+		written := collect(t, kind, Options{ShowAll: true}, replayEnding, results...)
+		loaded, err := Load(strings.NewReader(write(t, written, "json")), Options{})
+		if err != nil {
+			t.Fatal(err)
+		}
+		defer loaded.Close()
+		for _, format := range []string{"", "json", "junit"} {
+			if diff := cmp.Diff(write(t, written, format), write(t, loaded, format)); diff != "" {
+				t.Errorf("%s in format %q: -want +got:\n%s", kind, format, diff)
+			}
+		}
+		if diff := cmp.Diff(written.Groups(), loaded.Groups()); diff != "" || len(loaded.Groups()) == 0 {
+			t.Errorf("%s: -want +got:\n%s", kind, diff)
+		}
+	}
+	if _, err := Load(strings.NewReader("{}"), Options{}); err == nil {
+		t.Error("something else is loaded")
+	}
+}
+
 // Files that are no reports are refused, with what is wrong.
 func TestReadFaults(t *testing.T) {
 	const head = `{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "Audit", "summary": {}, `

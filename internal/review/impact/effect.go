@@ -37,6 +37,26 @@ func (r *Result) effect() effect {
 	return warns
 }
 
+// Outcome returns refused, admitted, changed or warned for a result that differs, and otherwise same or not judged.
+func (r *Result) Outcome() string {
+	switch {
+	case r.Unjudged != "":
+		return "not judged"
+	case r.Differs:
+		return words[r.effect()]
+	}
+	return "same"
+}
+
+// PolicyNames returns the policies that make a result differ, as Groups names them.
+func (r *Result) PolicyNames() []string {
+	var names []string
+	for _, p := range r.policies() {
+		names = append(names, p.describe())
+	}
+	return names
+}
+
 // isRefused reports whether the candidate refuses the request, one of the requests of an audited object, or its
 // pods. A failure counts as a refusal.
 func (r *Result) isRefused() bool {
@@ -53,8 +73,9 @@ func (r *Result) policies() []Policy {
 	return r.Policies
 }
 
-// decision returns the decision on what is refused: on the request, or on one of its pods.
-func (r *Result) decision() *v1alpha1.Decision {
+// Judgement returns the decision that shows why a result differs: on the request, or on one of its pods. It is nil
+// if the report has none.
+func (r *Result) Judgement() *v1alpha1.Decision {
 	if r.Pods != nil && (r.Decision == nil || r.Decision.Verdict == v1alpha1.Admitted) {
 		return r.Pods.Decision
 	}

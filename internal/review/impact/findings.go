@@ -3,7 +3,6 @@ package impact
 import (
 	"fmt"
 	"io"
-	"slices"
 	"strings"
 	"time"
 
@@ -41,8 +40,8 @@ func (r *Result) explain(p *Policy) string {
 	return fmt.Sprintf("by %s: %s", p.describe(), text)
 }
 
-// explainAll returns the reasons of all policies of a result.
-func (r *Result) explainAll() string {
+// Reason returns why a result differs, in the words of all its policies.
+func (r *Result) Reason() string {
 	var all []string
 	for _, p := range r.policies() {
 		all = append(all, r.explain(&p))
@@ -83,7 +82,7 @@ func (r *Report) junit(w io.Writer) error {
 		case result.Differs:
 			policy := result.policies()[0]
 			c.Failure = &junit.Problem{Message: r.outcome(result) + ": " + result.explain(&policy), Type: policy.rule(),
-				Text: result.explainAll()}
+				Text: result.Reason()}
 		}
 		suite.Cases = append(suite.Cases, c)
 	}
@@ -105,13 +104,7 @@ func (p *Policy) rule() string {
 // annotate writes the differences for code hosts, as sarif or github.
 func (r *Report) annotate(w io.Writer, format string) error {
 	report := &annotation.Report{Command: "gatehouse " + strings.ToLower(r.kind), Version: r.options.Version,
-		Notes: slices.Clone(r.notes), Summary: r.headline(), Partial: r.summary.Interrupted}
-	for _, n := range r.summary.NotJudged {
-		report.Notes = append(report.Notes, fmt.Sprintf("not judged: %s (%s): %s", number(n.Count), n.Reason, n.Description))
-	}
-	if r.summary.Interrupted {
-		report.Notes = append(report.Notes, "interrupted: not everything was judged")
-	}
+		Notes: r.Notes(), Summary: r.Headline(), Partial: r.summary.Interrupted}
 	levels := [effects]annotation.Level{annotation.Error, annotation.Warning, annotation.Note, annotation.Warning}
 	for result, err := range r.results.results() {
 		if err != nil {

@@ -83,7 +83,7 @@ func (g *groups) add(r *Result, p Policy) {
 			return
 		}
 		of = &group{groupKey: key, message: r.reason(key.effect, &p), rows: map[rowKey]*row{}}
-		switch d := r.decision(); {
+		switch d := r.Judgement(); {
 		case key.effect == changes:
 			of.changes = shownChanges(r.Changes)
 		case key.effect == refuses && d != nil:
@@ -155,7 +155,7 @@ func (r *Result) refusedOperations() string {
 // reason returns why a policy makes a difference, in its own words as far as the decision has them.
 func (r *Result) reason(e effect, p *Policy) string {
 	message := r.Message
-	switch d := r.decision(); {
+	switch d := r.Judgement(); {
 	case e == changes:
 		return ""
 	case e == warns:

@@ -51,6 +51,38 @@ func Read(r io.Reader, each func(*Result) error) (*Document, error) {
 	return document, nil
 }
 
+// Load reads a report in JSON, as -o json writes it. It returns the report as it was, apart from what it doesn't
+// list: unless the report has all results, there is nothing of those that don't differ.
+func Load(r io.Reader, o Options) (*Report, error) {
+	// The kind may follow the results, and which rows there are depends on it.
+	o.ShowAll = true
+	results, err := newSpill()
+	if err != nil {
+		return nil, err
+	}
+	document, err := Read(r, results.add)
+	if err == nil {
+		err = results.flush()
+	}
+	if err != nil {
+		return nil, errors.Join(err, results.close())
+	}
+	report := &Report{kind: document.Kind, options: o, summary: document.Summary, notes: document.Notes, results: results,
+		groups: newGroups(document.Kind, o.Remedies)}
+	for result, err := range results.results() {
+		if err != nil {
+			return nil, errors.Join(err, results.close())
+		}
+		if !result.Differs || result.Known || result.Unjudged != "" {
+			continue
+		}
+		for _, p := range result.policies() {
+			report.groups.add(result, p)
+		}
+	}
+	return report, nil
+}
+
 // readResults reads the results.
 func readResults(decoder *json.Decoder, bounded *boundedReader, each func(*Result) error) error {
 	if err := expect(decoder, json.Delim('[')); err != nil {

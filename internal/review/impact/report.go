@@ -4,6 +4,7 @@ import (
 	"bufio"
 	"fmt"
 	"io"
+	"iter"
 	"strings"
 
 	"gatehouse.dev/internal/review/policyreport"
@@ -21,6 +22,49 @@ type Report struct {
 
 // Summary returns the counts of the report.
 func (r *Report) Summary() Summary { return r.summary }
+
+// Kind returns the kind of the report: Audit or Replay.
+func (r *Report) Kind() string { return r.kind }
+
+// Notes returns what else there is to know, first what was not judged.
+func (r *Report) Notes() []string {
+	notes := []string{}
+	if r.summary.Interrupted {
+		notes = append(notes, "interrupted: not everything was judged")
+	}
+	for _, n := range r.summary.NotJudged {
+		notes = append(notes, fmt.Sprintf("not judged: %s (%s): %s", number(n.Count), n.Reason, n.Description))
+	}
+	return append(notes, r.notes...)
+}
+
+// Results returns the results, in the order in which they were judged.
+func (r *Report) Results() iter.Seq2[*Result, error] { return r.results.results() }
+
+// Groups returns the differences by effect and policy, those with the most first.
+func (r *Report) Groups() []Group {
+	all := []Group{}
+	for _, g := range r.groups.sorted() {
+		all = append(all, Group{Effect: words[g.effect], Policy: g.policy.describe(), Count: g.count,
+			Expression: g.policy.Expression, Message: g.message, Changes: g.changes, Remedies: g.remedies})
+	}
+	return all
+}
+
+// A Group counts the differences that a policy makes with an effect.
+type Group struct {
+	// Effect is refused, admitted, changed or warned.
+	Effect string `json:"effect"`
+	// Policy names the policy with its plugin and binding.
+	Policy string `json:"policy"`
+	Count  int    `json:"count"`
+	// Expression is what is violated, Message the reason of the first difference, Changes the fields that are
+	// changed in it, and Remedies what would have to change for it to pass.
+	Expression string   `json:"expression,omitempty"`
+	Message    string   `json:"message,omitempty"`
+	Changes    []string `json:"changes,omitempty"`
+	Remedies   []string `json:"remedies,omitempty"`
+}
 
 // Close drops the results.
 func (r *Report) Close() error { return r.results.close() }

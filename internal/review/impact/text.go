@@ -25,7 +25,7 @@ var words = [effects]string{refuses: "refused", admits: "admitted", changes: "ch
 // shown, a line for each result comes before the notes.
 func (r *Report) text(w io.Writer) error {
 	var b strings.Builder
-	b.WriteString(r.headline() + "\n")
+	b.WriteString(r.Headline() + "\n")
 	if r.summary.Interrupted {
 		b.WriteString("interrupted: this is about what was judged until then\n")
 	}
@@ -56,8 +56,8 @@ func (r *Report) text(w io.Writer) error {
 	return terminal.Write(w, notes.String(), colors)
 }
 
-// headline returns the counts in a sentence.
-func (r *Report) headline() string {
+// Headline returns the counts in a sentence.
+func (r *Report) Headline() string {
 	s := &r.summary
 	var b strings.Builder
 	b.WriteString("of " + r.count(s.Writes))
@@ -81,7 +81,7 @@ func (r *Report) headline() string {
 	if s.Warned > 0 {
 		fmt.Fprintf(&b, "; %s would only %s a warning", number(s.Warned), get)
 	}
-	if r.options.Baseline != nil {
+	if r.options.Baseline != nil || s.Known > 0 {
 		fmt.Fprintf(&b, "; %s in the baseline", count(s.Known, "other difference")+" "+are(s.Known))
 	}
 	return b.String()
@@ -179,7 +179,7 @@ func (r *Report) lines(w io.Writer) error {
 		if err != nil {
 			return err
 		}
-		word, text := result.word(), result.request()
+		word, text := result.Outcome(), result.request()
 		if r.kind == Audit {
 			text = result.Object.String() + at(result.Source)
 		}
@@ -194,17 +194,6 @@ func (r *Report) lines(w io.Writer) error {
 		}
 	}
 	return nil
-}
-
-// word returns the word for what came of a result.
-func (r *Result) word() string {
-	switch {
-	case r.Unjudged != "":
-		return "not judged"
-	case r.Differs:
-		return words[r.effect()]
-	}
-	return "same"
 }
 
 // request returns the request of a result, in words.
