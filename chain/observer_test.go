@@ -9,6 +9,7 @@ import (
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/apis/example"
+	examplev1 "k8s.io/apiserver/pkg/apis/example/v1"
 
 	"gatehouse.dev/plugin"
 )
@@ -110,5 +111,42 @@ func TestObserversOfFailures(t *testing.T) {
 				t.Errorf("observed\n%q\nwant\n%q", r.steps, test.steps)
 			}
 		})
+	}
+}
+
+// objectWatcher keeps the label a of each object as the mutating phase begins with it.
+type objectWatcher struct {
+	plugin.Observe
+	labels []string
+}
+
+func (w *objectWatcher) PhaseBegins(ctx context.Context, phase plugin.PhaseStep) context.Context {
+	if phase.Shown != nil {
+		w.labels = append(w.labels, phase.Shown.GetObject().(*examplev1.Pod).Labels["a"])
+	}
+	return ctx
+}
+
+// An observer that wants objects sees them in their API version, as they were before any plugin
+// changed them, and the chain then handles operations that no plugin is called for.
+func TestObserversOfObjects(t *testing.T) {
+	list := []plugin.Descriptor{described("change", fake{operations: []admission.Operation{admission.Create},
+		admit: label("a", "changed")})}
+	w := &objectWatcher{Observe: plugin.Observe{Want: plugin.Wants{Objects: true}}}
+	c := newChain(t, list, w)
+	pod := newPod()
+	pod.Labels["a"] = "sent"
+	a := create(pod)
+	if err := c.Admit(context.Background(), a, newInterfaces()); err != nil {
+		t.Fatal(err)
+	}
+	if err := c.Validate(context.Background(), a, newInterfaces()); err != nil {
+		t.Fatal(err)
+	}
+	if !reflect.DeepEqual(w.labels, []string{"sent"}) || pod.Labels["a"] != "changed" {
+		t.Errorf("observed %q, the pod has %q", w.labels, pod.Labels["a"])
+	}
+	if !c.Handles(admission.Connect) || newChain(t, list).Handles(admission.Connect) {
+		t.Error("connections are handled without an observer of objects, or not with one")
 	}
 }

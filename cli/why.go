@@ -12,6 +12,7 @@ import (
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/rest"
 	cliflag "k8s.io/component-base/cli/flag"
 	"sigs.k8s.io/yaml"
 
@@ -31,6 +32,7 @@ type whyCommand struct {
 	everywhere  bool
 	limit       int
 	output      string
+	webhook     string
 
 	client    *why.Client
 	namespace string
@@ -62,6 +64,9 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
   # One request, by the Audit-Id that its answer had (kubectl -v=8 shows it)
   gatehouse why 5c1b0d9e-8f3a-4a51-9f0f-2f2f6a1d9e3b
 
+  # What the webhooks of gatehouse webhook did, at an address that kubectl port-forward has opened
+  gatehouse why pod/web -n shop --webhook=gatehouse=https://127.0.0.1:8443
+
   # All that is recorded about a pod, for a script
   gatehouse why pod/web -n shop -o json`,
 		RunE: func(c *cobra.Command, args []string) error { return finish(c, w.run(args)) },
@@ -75,6 +80,9 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 		"How many of the newest decisions to show, besides the newest refusal and the creation. 0 for all.")
 	fs.StringVarP(&w.output, "output", "o", "",
 		"Output format: json or yaml for the decisions themselves; text if empty.")
+	fs.StringVar(&w.webhook, "webhook", "",
+		"Ask a replica of gatehouse webhook: the name of its installation, or NAME=URL to reach it at another address, "+
+			"such as one of kubectl port-forward. It gets the kubeconfig's token.")
 	w.kubeconfig.AddFlags(groups.FlagSet("server"))
 	commandline.GroupFlags(w.command, groups)
 	return w.command
@@ -101,10 +109,17 @@ func (w *whyCommand) run(args []string) error {
 	(&commandline.Logging{}).Apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
 	w.namespace, w.byFlag = namespace, byFlag
 	interruptible(w.command.Context(), config)
-	if w.client, err = why.NewClient(config); err != nil {
+	ctx := w.command.Context()
+	var webhook *rest.Config
+	if w.webhook != "" {
+		if webhook, err = findWebhook(ctx, config, w.webhook); err != nil {
+			return err
+		}
+		interruptible(ctx, webhook)
+	}
+	if w.client, err = why.NewClient(config, webhook); err != nil {
 		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 	}
-	ctx := w.command.Context()
 	switch {
 	case w.lastRefused:
 		return w.explainLast(ctx)
@@ -249,6 +264,9 @@ func (w *whyCommand) explain(d *v1alpha1.Decision) error {
 // unavailable returns what to do if decisions can't be read.
 func (w *whyCommand) unavailable(err error) error {
 	switch {
+	case errors.Is(err, why.Forbidden) && w.webhook != "":
+		return fmt.Errorf("%w: have a role bound to you that lets you list the resource decisions of the API group %s",
+			err, v1alpha1.SchemeGroupVersion.Group)
 	case errors.Is(err, why.NotServed):
 		return fmt.Errorf("%w: it is not gatehouse, or was started with --decisions=false", err)
 	case errors.Is(err, why.Forbidden):

@@ -271,10 +271,15 @@ type options struct {
 	log       commandline.Logging
 }
 
+// decisionBytes is how much memory the decisions take by default. It is less than in a server, as a
+// replica's memory is limited.
+const decisionBytes = 16 << 20
+
 func newOptions(plugins []plugin.Descriptor) *options {
-	return &options{installFlags: newInstalling(plugins), port: 8443,
-		drain: inCluster, reach: commandline.NewKubeconfig(), decisions: decision.NewOptions(),
-		record: record.NewOptions()}
+	o := &options{installFlags: newInstalling(plugins), port: 8443, drain: inCluster,
+		reach: commandline.NewKubeconfig(), decisions: decision.NewOptions(), record: record.NewOptions()}
+	o.decisions.MaxBytes = decisionBytes
+	return o
 }
 
 func (o *options) flags() cliflag.NamedFlagSets {
@@ -310,7 +315,9 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	o.reach.AddFileFlags(fs)
 
 	fs = groups.FlagSet("telemetry")
-	o.decisions.AddLogFlags(fs)
+	o.decisions.AddFlags(fs)
+	fs.Lookup("decisions").Usage = "Record what became of each request and why, and serve that at /decisions to users " +
+		"who may list decisions.decisions.gatehouse.dev."
 	o.record.AddFlags(fs)
 	fs.StringVar(&o.tracing, "tracing-config-file", "",
 		"File with a TracingConfiguration, as kube-apiserver's. The traces of its requests are continued.")

@@ -13,26 +13,35 @@ import (
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
+	"gatehouse.dev/remote/decisions"
 	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/telemetry"
 	"gatehouse.dev/webhook/server"
 )
 
-// build builds the plugins, and returns the handlers of reviews by path, and the plugins' own
-// checks.
+// build builds the plugins, and returns the handlers of reviews and of decisions by path, and the
+// plugins' own checks.
 func (w *worker) build(env *plugin.Env) (map[string]http.Handler, []healthz.HealthChecker, error) {
 	observers := []plugin.Observer{telemetry.Metrics()}
 	if w.tracer.enabled() {
 		observers = append(observers, telemetry.Traces())
 	}
+	reviews := map[string]http.Handler{}
 	var recorder *decision.Recorder
-	if w.log != nil {
-		recorder = decision.NewRecorder(decision.NewStore(hostName(), 0, 0), w.options.decisions.Values, w.log.Tell)
+	if kept := &w.options.decisions; kept.Enabled {
+		var listeners []func(*v1alpha1.Decision)
+		if w.log != nil {
+			listeners = append(listeners, w.log.Tell)
+		}
+		store := decision.NewStore(hostName(), kept.MaxCount, kept.MaxBytes)
+		recorder = decision.NewRecorder(store, kept.Values, listeners...)
 		observers = append(observers, recorder)
+		reviews[decisions.Path] = decisions.Handler(store, w.client)
 	}
 	built := map[string]plugin.Descriptor{}
 	var shared []plugin.Descriptor
@@ -44,7 +53,6 @@ func (w *worker) build(env *plugin.Env) (map[string]http.Handler, []healthz.Heal
 	if err != nil {
 		return nil, nil, err
 	}
-	reviews := map[string]http.Handler{}
 	for _, call := range registration.Served(w.registration) {
 		asked := make([]plugin.Descriptor, len(call.Plugins))
 		for i := range call.Plugins {

@@ -118,6 +118,12 @@ type request struct {
 
 type requestKey struct{}
 
+// IsKnown reports whether a request that a door passes on is one of a known caller.
+func IsKnown(r *http.Request) bool {
+	q, ok := r.Context().Value(requestKey{}).(*request)
+	return ok && q.known
+}
+
 // ServeHTTP implements http.Handler.
 func (d *Door) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	ctx, cancel := context.WithCancel(r.Context())

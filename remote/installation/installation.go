@@ -54,6 +54,9 @@ func (i Installation) Owns(object metav1.Object) bool {
 		labels[namespaceLabel] == i.Namespace
 }
 
+// IsOfAny reports whether an object belongs to any installation.
+func IsOfAny(object metav1.Object) bool { return object.GetLabels()[managedByLabel] == manager }
+
 // Adopt adds the installation's labels to an object that it owns, and keeps the object's other
 // labels.
 func (i Installation) Adopt(object metav1.Object) {

@@ -34,9 +34,11 @@ func (o *Options) access() []runtime.Object {
 	}
 	cluster, namespaced := registration.Access(&registration.Options{Name: o.Name, Namespace: o.Namespace,
 		Service: &registration.Service{Namespace: o.Namespace, Name: o.Name}}, true)
+	// By it a replica finds out who may see its decisions. It can serve without.
+	readers := []rbacv1.PolicyRule{plugin.To("create", "authorization.k8s.io", "subjectaccessreviews")}
 	return []runtime.Object{
 		&corev1.ServiceAccount{ObjectMeta: o.metadata(), AutomountServiceAccountToken: new(false)},
-		&rbacv1.ClusterRole{ObjectMeta: o.clusterMetadata(), Rules: slices.Concat(cluster, Rights(o.Plugins))},
+		&rbacv1.ClusterRole{ObjectMeta: o.clusterMetadata(), Rules: slices.Concat(cluster, readers, Rights(o.Plugins))},
 		&rbacv1.ClusterRoleBinding{ObjectMeta: o.clusterMetadata(), RoleRef: role("ClusterRole"),
 			Subjects: []rbacv1.Subject{account}},
 		&rbacv1.Role{ObjectMeta: o.metadata(), Rules: namespaced},

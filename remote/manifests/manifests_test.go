@@ -72,6 +72,7 @@ func TestObjects(t *testing.T) {
 		"[get list watch update delete][mutatingwebhookconfigurations validatingwebhookconfigurations][gatehouse][]",
 		"[get update delete][validatingwebhookconfigurations][gatehouse-probe][]",
 		"[get list watch][namespaces][system][]", "[create][tokenreviews][][]",
+		"[create][subjectaccessreviews][][]",
 		"[get][pods][][]", "[get][][][/metrics]", "[list][xs][][]",
 		"[create][leases][][]", "[get list watch update delete][leases][gatehouse][]",
 		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",

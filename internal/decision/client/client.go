@@ -47,10 +47,27 @@ const pageSize = 500
 // List returns the decisions in a namespace, empty for all, the newest last.
 func List(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (
 	[]v1alpha1.Decision, error) {
+	return list(ctx, options, func(options metav1.ListOptions) *rest.Request {
+		return Request(client, namespace, options)
+	})
+}
+
+// ListOfWebhook returns the decisions that a replica of gatehouse webhook has, as List does.
+func ListOfWebhook(ctx context.Context, client rest.Interface, namespace string, options metav1.ListOptions) (
+	[]v1alpha1.Decision, error) {
+	return list(ctx, options, func(options metav1.ListOptions) *rest.Request {
+		return client.Get().AbsPath("/decisions").Param("namespace", namespace).
+			VersionedParams(&options, metav1.ParameterCodec)
+	})
+}
+
+// list returns the decisions of all pages.
+func list(ctx context.Context, options metav1.ListOptions, request func(metav1.ListOptions) *rest.Request) (
+	[]v1alpha1.Decision, error) {
 	var all []v1alpha1.Decision
 	for options.Limit = pageSize; ; {
 		var list v1alpha1.DecisionList
-		if err := Request(client, namespace, options).Do(ctx).Into(&list); err != nil {
+		if err := request(options).Do(ctx).Into(&list); err != nil {
 			return nil, err
 		}
 		all = append(all, list.Items...)

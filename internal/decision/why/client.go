@@ -26,13 +26,16 @@ import (
 // A Client asks a server's API.
 type Client struct {
 	decisions rest.Interface
+	// ofWebhook reports whether decisions is a replica of gatehouse webhook.
+	ofWebhook bool
 	objects   dynamic.Interface
 	core      kubernetes.Interface
 	mapper    meta.RESTMapper
 }
 
-// NewClient returns a client of the server.
-func NewClient(config *rest.Config) (*Client, error) {
+// NewClient returns a client of the server. webhook, if it isn't nil, is where the decisions are
+// instead: a replica of gatehouse webhook.
+func NewClient(config, webhook *rest.Config) (*Client, error) {
 	config = rest.CopyConfig(config)
 	config.WarningHandlerWithContext = rest.NoWarnings{}
 	config.QPS = -1
@@ -44,13 +47,17 @@ func NewClient(config *rest.Config) (*Client, error) {
 	if err != nil {
 		return nil, err
 	}
-	decisions, err := client.New(config)
+	keeper := config
+	if webhook != nil {
+		keeper = webhook
+	}
+	decisions, err := client.New(keeper)
 	if err != nil {
 		return nil, err
 	}
 	discovery := memory.NewMemCacheClient(core.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(discovery), discovery, nil)
-	return &Client{decisions, objects, core, mapper}, nil
+	return &Client{decisions, webhook != nil, objects, core, mapper}, nil
 }
 
 // Resource returns the resource that kubectl means by a word: the name of a resource, plural,
@@ -91,15 +98,31 @@ func (u Unavailable) Error() string { return string(u) }
 // list returns the decisions in a namespace, empty for all, the newest first. The error is an
 // Unavailable if they can't be read.
 func (c *Client) list(ctx context.Context, namespace string, want fields.Selector) ([]v1alpha1.Decision, error) {
-	all, err := client.List(ctx, c.decisions, namespace, metav1.ListOptions{FieldSelector: want.String()})
+	all, err := c.listAll(ctx, namespace, metav1.ListOptions{FieldSelector: want.String()})
 	switch {
-	case client.NotServed(ctx, c.decisions, err):
+	case c.notServed(ctx, err):
 		return nil, NotServed
 	case apierrors.IsForbidden(err):
 		return nil, Forbidden
 	}
 	slices.Reverse(all)
 	return all, err
+}
+
+func (c *Client) listAll(ctx context.Context, namespace string, options metav1.ListOptions) (
+	[]v1alpha1.Decision, error) {
+	if c.ofWebhook {
+		return client.ListOfWebhook(ctx, c.decisions, namespace, options)
+	}
+	return client.List(ctx, c.decisions, namespace, options)
+}
+
+// notServed reports whether an error means that there are no decisions.
+func (c *Client) notServed(ctx context.Context, err error) bool {
+	if c.ofWebhook {
+		return apierrors.IsNotFound(err)
+	}
+	return client.NotServed(ctx, c.decisions, err)
 }
 
 // Decision returns the decision about the request with an audit ID, nil if there is none. The

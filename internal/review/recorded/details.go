@@ -40,7 +40,9 @@ func (q *Request) setDetails(raw []byte) {
 		q.Recorded.Outcome = details.Outcome
 	}
 	if q.Stored = details.Validating && q.Object != nil; q.Stored {
-		q.takeOutStored()
+		if q.takeOutStored(); q.Object == nil {
+			q.unjudge(Unparseable) // it was no object
+		}
 	}
 }
 

@@ -61,6 +61,8 @@ func FuzzRead(f *testing.F) {
 	}
 	f.Add([]byte("{\n\"items\":[\n{}]}"))
 	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"operation":"CREATE","object":{}}}`))
+	f.Add([]byte(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"operation":"CREATE","object":{"metadata":` +
+		`{"uid":"u"}}},"recorded":{"time":"2026-11-27T19:00:00.000000Z","outcome":"NoNews","validating":true}}`))
 	f.Add([]byte{0x1f, 0x8b, 8, 0})
 	f.Fuzz(func(t *testing.T, data []byte) {
 		all, _, _ := readAll(t, Options{Stdin: bytes.NewReader(data)}, "-")
