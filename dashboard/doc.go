@@ -12,6 +12,9 @@
 // for the list, its filters and all sums, and small enough for ten thousand rows at once. A page
 // that is slow to read gets everything again: nothing waits for a page.
 //
+// With a report of gatehouse audit or gatehouse replay there is no mirror and no server: another page
+// (page/report.html) asks for the report and for the decisions on its results.
+//
 // The page is served to its user alone. But every process on the machine, and every page of every
 // browser there, can reach the loopback interface. So:
 //
@@ -25,7 +28,7 @@
 //   - The page itself may load, run and reach nothing but what is embedded here.
 //   - Connections are few, and strangers' connections are closed first.
 //
-// Nothing is passed on to the API server: a page can ask for these three things only.
+// Nothing is passed on to the API server: a page can ask for these things only.
 //
 // The page (page/) is plain HTML, CSS and JavaScript modules, as they are.
 //

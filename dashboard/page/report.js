@@ -44,7 +44,8 @@ function draw() {
     (wanted.length > most ? `; the first ${most.toLocaleString("en")} are shown` : "");
   const of = columns[report.kind];
   byId("results").replaceChildren(
-    h("thead", {}, h("tr", {}, of.map(([title]) => h("th", { scope: "col" }, title)), h("th", { scope: "col" }, "Why"))),
+    h("thead", {}, h("tr", {}, of.map(([title]) => h("th", { scope: "col" }, title)),
+      h("th", { scope: "col" }, "Why"))),
     h("tbody", {}, wanted.slice(0, most).map(([row, index]) => h("tr", { class: row.outcome },
       of.map(([, name]) => h("td", {}, name === "obj"
         ? h("button", { class: "link", "data-index": index, onclick: () => open(index) }, row.obj) : row[name] ?? "")),

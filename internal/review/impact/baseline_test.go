@@ -32,7 +32,8 @@ func TestRead(t *testing.T) {
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	stop := errors.New("enough")
-	if _, err := Read(strings.NewReader(write(t, report, "json")), func(*Result) error { return stop }); !errors.Is(err, stop) {
+	_, err = Read(strings.NewReader(write(t, report, "json")), func(*Result) error { return stop })
+	if !errors.Is(err, stop) {
 		t.Errorf("the error is %v", err)
 	}
 }
@@ -141,8 +142,8 @@ func TestBaseline(t *testing.T) {
 		})
 	}
 	all := collect(t, Replay, Options{Baseline: baseline, ShowAll: true}, Ending{}, user("bob", "web"))
-	for format, want := range map[string]string{"json": `"known": true`, "": "in the baseline", "junit": "as the baseline says",
-		"openreports": "baseline: known"} {
+	for format, want := range map[string]string{"json": `"known": true`, "": "in the baseline",
+		"junit": "as the baseline says", "openreports": "baseline: known"} {
 		if got := write(t, all, format); !strings.Contains(got, want) {
 			t.Errorf("with everything, format %q has no %q:\n%s", format, want, got)
 		}
@@ -195,8 +196,8 @@ func TestWriteFiles(t *testing.T) {
 
 // Whatever a file has, it is a report that can be a baseline, or it is refused.
 func FuzzReadBaseline(f *testing.F) {
-	f.Add([]byte(`{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "Audit", "summary": {}, "results": [{"differs": true, ` +
-		`"request": {"operation": "CREATE"}, "object": {"kind": "Pod"}}]}`))
+	f.Add([]byte(`{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "Audit", "summary": {}, "results": [` +
+		`{"differs": true, "request": {"operation": "CREATE"}, "object": {"kind": "Pod"}}]}`))
 	for _, name := range []string{"replay.json", "audit.json"} {
 		text, err := os.ReadFile(filepath.Join("testdata", name))
 		if err != nil {

@@ -54,8 +54,7 @@ func Read(r io.Reader, each func(*Result) error) (*Document, error) {
 // Load reads a report in JSON, as -o json writes it. It returns the report as it was, apart from what it doesn't
 // list: unless the report has all results, there is nothing of those that don't differ.
 func Load(r io.Reader, o Options) (*Report, error) {
-	// The kind may follow the results, and which rows there are depends on it.
-	o.ShowAll = true
+	o.ShowAll = true // what the report lists
 	results, err := newSpill()
 	if err != nil {
 		return nil, err
@@ -67,6 +66,7 @@ func Load(r io.Reader, o Options) (*Report, error) {
 	if err != nil {
 		return nil, errors.Join(err, results.close())
 	}
+	// The kind, which the groups depend on, may follow the results.
 	report := &Report{kind: document.Kind, options: o, summary: document.Summary, notes: document.Notes, results: results,
 		groups: newGroups(document.Kind, o.Remedies)}
 	for result, err := range results.results() {
