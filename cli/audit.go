@@ -15,6 +15,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
+	"gatehouse.dev/server"
 )
 
 func newAudit(plugins []plugin.Descriptor) *cobra.Command {
@@ -26,9 +27,9 @@ func newAudit(plugins []plugin.Descriptor) *cobra.Command {
 		Long: `Say which existing objects a policy, a plugin or a webhook would refuse or change.
 
 The objects come from the cluster of --context, or from files and directories as kubectl get -o yaml or
--o json writes them, snapshots, or - for the standard input. Of a cluster only the kinds are listed on
-whose objects the candidate can act, in pages, with at most 50 requests a second. Nothing is written, and
-the data of a cluster's Secrets is never read.
+-o json writes them, snapshots, a backup of gatehouse backup, or - for the standard input. Of a cluster only
+the kinds are listed on whose objects the candidate can act, in pages, with at most 50 requests a second.
+Nothing is written, and the data of a cluster's Secrets is never read.
 
 Each object is judged as the requests that will come: its creation, without what servers and controllers
 set, and the update that changes nothing. They are made by the controller that owns the object, or by the user
@@ -45,6 +46,9 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
   # From files, without the cluster
   kubectl get pods,deployments,namespaces -A -o yaml > objects.yaml
   gatehouse audit objects.yaml -f policies/
+
+  # From a backup of a Gatehouse server
+  gatehouse audit monday.backup -f policies/
 
   # If namespaces without a label enforced a Pod Security Standard
   gatehouse audit --context=production --pod-security=restricted
@@ -95,7 +99,21 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 	}
 	progress := newProgress(c.ErrOrStderr())
 	var files *review.AuditFiles
-	if len(paths) > 0 {
+	isBackup, err := isBackup(paths)
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	switch {
+	case isBackup && f.cluster.isSet():
+		return commandline.Usage(errors.New("a backup is audited by its own state: leave out --context and --kubeconfig"))
+	case isBackup:
+		cluster, stop, err := review.OpenBackup(c.Context(), server.NewConfig(f.plugins), paths[0])
+		if err != nil {
+			return commandline.Usage(err)
+		}
+		defer stop()
+		f.backup = cluster
+	case len(paths) > 0:
 		files = &review.AuditFiles{Paths: paths, Exclude: as.exclude}
 		if slices.Contains(paths, stdioName) {
 			spooled, err := spool(standardInput(c))
@@ -123,6 +141,28 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 		Progress: progress.count("auditing", "objects")})
 	progress.done()
 	return f.write(c, result, errors.Join(err, trial.Close()))
+}
+
+// isBackup reports whether the only path is a backup of gatehouse backup.
+func isBackup(paths []string) (bool, error) {
+	if len(paths) != 1 || paths[0] == stdioName {
+		return false, nil
+	}
+	file, err := os.Open(paths[0])
+	if err != nil {
+		return false, err
+	}
+	defer file.Close()
+	info, err := file.Stat()
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
+	const magic, at = "ustar", 257 // of a tar archive
+	found := make([]byte, len(magic))
+	if _, err := file.ReadAt(found, at); err != nil && !errors.Is(err, io.EOF) {
+		return false, err
+	}
+	return string(found) == magic, nil
 }
 
 // spool returns a file without a name that has all of a stream, so that it can be read twice.

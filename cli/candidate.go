@@ -16,6 +16,7 @@ import (
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
@@ -35,6 +36,8 @@ type candidate struct {
 	show           string
 	baseline       string
 	minJudged      float64
+	// backup is the cluster that a backup has, which is the state; nil for none.
+	backup *live.Cluster
 	// source, if not nil, returns the state that is in the source, and whether it is complete.
 	source func(candidate []input.Document) (state []input.Document, complete bool, _ error)
 }
@@ -161,6 +164,9 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 			return fail(err)
 		}
 	}
+	if c.backup != nil {
+		o.Live = c.backup
+	}
 	if o.PodSecurity, err = parseLevels(c.podSecurity); err != nil {
 		return fail(err)
 	}
@@ -172,7 +178,7 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 		}
 		o.State = append(o.State, state...)
 	}
-	if len(c.state) == 0 && !c.cluster.isSet() && !complete && !like {
+	if len(c.state) == 0 && o.Live == nil && !complete && !like {
 		runOnly(&o.Config.Admission, o.PodSecurity != nil)
 		runOnly(&before.Config.Admission, o.PodSecurity != nil)
 	}

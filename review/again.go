@@ -61,7 +61,16 @@ func asCreated(object *unstructured.Unstructured) *unstructured.Unstructured {
 			}
 		}
 	case service.GroupKind():
-		// The server takes addresses from its ranges, unless the service is to have none.
+		// The server takes ports and addresses from its ranges, unless the service is to have none. The same ones
+		// would be taken already.
+		spec, _ := object.Object["spec"].(map[string]any)
+		delete(spec, "healthCheckNodePort")
+		ports, _ := spec["ports"].([]any)
+		for _, port := range ports {
+			if fields, ok := port.(map[string]any); ok {
+				delete(fields, "nodePort")
+			}
+		}
 		if ip, _, _ := unstructured.NestedString(object.Object, "spec", "clusterIP"); ip != corev1.ClusterIPNone {
 			unstructured.RemoveNestedField(object.Object, "spec", "clusterIP")
 			unstructured.RemoveNestedField(object.Object, "spec", "clusterIPs")

@@ -48,6 +48,10 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 	if err != nil {
 		return nil, err
 	}
+	onlyAdds, err := t.isAddition(ctx)
+	if err != nil {
+		return nil, err
+	}
 	collector, err := impact.NewCollector(impact.Audit, o.Report)
 	if err != nil {
 		return nil, err
@@ -55,7 +59,7 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 	if o.As == nil {
 		o.As = admin
 	}
-	a := &auditing{Trial: t, asked: &o, within: within, owners: owners{cronJobs: map[string]string{}},
+	a := &auditing{Trial: t, asked: &o, onlyAdds: onlyAdds, within: within, owners: owners{cronJobs: map[string]string{}},
 		known: newNamespaceLoader(t)}
 	shown, n := time.Now(), 0
 	err = judge.Each(ctx, a.objects(ctx), a.judge, func(r *impact.Result) error {
@@ -78,8 +82,10 @@ type auditing struct {
 	*Trial
 	asked  *AuditOptions
 	within *scope
-	owners owners
-	known  namespaceLoader
+	// onlyAdds is true if the candidate refuses whatever is refused without it.
+	onlyAdds bool
+	owners   owners
+	known    namespaceLoader
 	// gaps and leftOut are what could not be read, and the files that were left out.
 	gaps    []live.Gap
 	leftOut []string
@@ -162,7 +168,7 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 	if err != nil {
 		return fail(judge.Undecodable, err.Error())
 	}
-	created, updated := a.Judge(ctx, create, ""), a.Judge(ctx, update, "")
+	created, updated := a.judgeRequest(ctx, create), a.judgeRequest(ctx, update)
 	a.combine(result, create, &created, update, &updated)
 	made, err := a.followExisting(ctx, object)
 	if err != nil {
@@ -170,6 +176,19 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 	}
 	if made != nil {
 		takePods(result, made)
+	}
+	return result
+}
+
+// judgeRequest judges a request by both sides. If the candidate only adds refusals, the other side isn't asked
+// about a request that the candidate admits.
+func (a *auditing) judgeRequest(ctx context.Context, r *judge.Request) judge.Result {
+	if !a.onlyAdds {
+		return a.Judge(ctx, r, "")
+	}
+	result := a.Judge(ctx, r, v1alpha1.Admitted)
+	if result.Unjudged == judge.StateChanged { // it is refused by both sides
+		result.Unjudged = ""
 	}
 	return result
 }

@@ -40,13 +40,24 @@ type makeResult struct {
 // ReplicaSet of a Deployment and then its pod, for example. A workload with no replicas is
 // judged as if it had one. It returns nil if the object isn't a workload, or belongs to another one, whose
 // objects are judged.
-func (t *Trial) followExisting(ctx context.Context, workload *unstructured.Unstructured) (*makeResult, error) {
+func (a *auditing) followExisting(ctx context.Context, workload *unstructured.Unstructured) (*makeResult, error) {
 	follow, ok := followers[workload.GroupVersionKind().GroupKind()]
 	if owner := metav1.GetControllerOf(workload); !ok || owner != nil &&
 		followers[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()] != nil {
 		return nil, nil
 	}
-	workload = workload.DeepCopy()
+	// A manifest may leave out what the server sets by default, and controllers need it.
+	text, err := workload.MarshalJSON()
+	if err != nil {
+		return nil, err
+	}
+	if text, err = a.candidate.reviewer.cluster.server.Converted(text, workload.GroupVersionKind()); err != nil {
+		return nil, fmt.Errorf("setting its defaults: %w", err)
+	}
+	workload = &unstructured.Unstructured{}
+	if err := workload.UnmarshalJSON(text); err != nil {
+		return nil, err
+	}
 	if workload.GetUID() == "" {
 		workload.SetUID(noUID)
 	}
@@ -54,10 +65,10 @@ func (t *Trial) followExisting(ctx context.Context, workload *unstructured.Unstr
 		return nil, err
 	}
 	m := &makeResult{}
-	r := *t.candidate.reviewer
+	r := *a.candidate.reviewer
 	r.probe = func(ctx context.Context, _ *Pods, account user.Info, object *unstructured.Unstructured,
 		resource schema.GroupVersionResource) (bool, error) {
-		return t.probe(ctx, m, account, object, resource)
+		return a.probe(ctx, m, account, object, resource)
 	}
 	if _, err := follow(ctx, &r, workload, nil); err != nil {
 		return nil, fmt.Errorf("its pods: %w", err)
@@ -75,7 +86,7 @@ func wantOne(workload *unstructured.Unstructured) error {
 }
 
 // probe judges an object that a controller makes.
-func (t *Trial) probe(ctx context.Context, m *makeResult, account user.Info, object *unstructured.Unstructured,
+func (a *auditing) probe(ctx context.Context, m *makeResult, account user.Info, object *unstructured.Unstructured,
 	resource schema.GroupVersionResource) (ended bool, err error) {
 	if object.GetName() == "" {
 		object.SetName(object.GetGenerateName() + generatedEnd)
@@ -84,10 +95,10 @@ func (t *Trial) probe(ctx context.Context, m *makeResult, account user.Info, obj
 	if err != nil {
 		return false, err
 	}
-	judged := t.Judge(ctx, &judge.Request{User: authenticated(account), UserAgent: auditAgent,
+	judged := a.judgeRequest(ctx, &judge.Request{User: authenticated(account), UserAgent: auditAgent,
 		Operation: admission.Create, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
-		Object: data}, "")
-	if judged.Unjudged == "" && t.asksOwnWebhook(judged.Candidate.Decision) {
+		Object: data})
+	if judged.Unjudged == "" && a.asksOwnWebhook(judged.Candidate.Decision) {
 		judged.Unjudged = webhookNotAsked
 	}
 	if judged.Unjudged != "" {

@@ -78,6 +78,30 @@ func (t *Trial) scopeOf(ctx context.Context, o *TrialOptions) (*scope, error) {
 	return s, nil
 }
 
+// isAddition reports whether the candidate can only refuse more than what it is compared with: it changes no
+// object, and replaces nothing that refuses.
+func (t *Trial) isAddition(ctx context.Context) (bool, error) {
+	levels := len(t.options.PodSecurity)
+	if t.options.PodSecurity[""] != "" {
+		levels--
+	}
+	if t.before == nil || !t.OnlyRefuses || len(t.options.Against) > 0 || levels > 0 {
+		return false, nil
+	}
+	r := t.before.reviewer
+	for _, d := range t.options.Candidate {
+		mapping, err := r.cluster.findKind(d.Object)
+		if err != nil {
+			return false, err
+		}
+		stored, err := r.getStored(ctx, mapping, r.scopedNamespace(d.Object), d.Object.GetName())
+		if stored != nil || err != nil {
+			return false, err
+		}
+	}
+	return true, nil
+}
+
 // addPlugins adds the resources of the plugins that one of the sides alone runs. If there are none, the sides
 // configure a plugin differently, which may be any.
 func (t *Trial) addPlugins(s *scope, o *TrialOptions) {

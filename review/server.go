@@ -59,11 +59,17 @@ type cluster struct {
 // startCluster starts a server with a configuration, in a directory of its own. stop removes the
 // directory.
 func startCluster(ctx context.Context, config *server.Config) (*cluster, error) {
-	defer collect.Little()()
 	dir, err := os.MkdirTemp(memoryDir(), "gatehouse-review-")
 	if err != nil {
 		return nil, err
 	}
+	return startClusterIn(ctx, config, dir)
+}
+
+// startClusterIn starts a server with a configuration in a directory, which stop removes, and which is
+// removed if the server doesn't start.
+func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cluster, error) {
+	defer collect.Little()()
 	config.API.DataDir = dir
 	config.API.InProcess = true
 	// Only the server itself watches, and its watches needn't be ended one by one.
