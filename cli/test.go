@@ -2,8 +2,10 @@ package cli
 
 import (
 	"bytes"
+	"errors"
 	"fmt"
 	"os"
+	"regexp"
 	"slices"
 	"strings"
 
@@ -12,6 +14,7 @@ import (
 
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/cases"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/terminal"
@@ -22,7 +25,9 @@ import (
 // tests holds the flags of test.
 type tests struct {
 	cases, output, junit string
+	replay               string
 	coverage, update     bool
+	redact               bool
 	allowed              verify.Allowed
 }
 
@@ -54,6 +59,9 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
   # Expect the present results if they differ
   gatehouse test policies/ --update
 
+  # A suite of the requests of a replay that a policy would refuse, with the policy as its state
+  gatehouse test policy.yaml --from-replay=report.json --run='no-latest$' --redact > recorded-test.yaml
+
   # By another version of Kubernetes
   gatehouse test policies/ --kubernetes-version=` + review.KubernetesVersions()[0] + `
 
@@ -61,6 +69,12 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
   gatehouse test policies/ --like=kube-apiserver.yaml --junit=report.xml`,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
+			if options.replay != "" {
+				return options.writeSuite(c, args)
+			}
+			if options.redact {
+				return commandline.Usage(errors.New("--redact needs --from-replay"))
+			}
 			embedded.ReserveLittle()
 			if err := flags.ApplyVersion(c.Flags()); err != nil {
 				return commandline.Usage(err)
@@ -79,7 +93,12 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 	fs := own.FlagSet("test")
 	fs.StringVar(&options.cases, "run", "",
 		"Judge only the matching cases: regular expressions for the suite, the case and the row of its table, "+
-			"separated by slashes.")
+			"separated by slashes. With --from-replay: the results whose operation, object, user and policies match one.")
+	fs.StringVar(&options.replay, "from-replay", "",
+		"Judge nothing, and write a suite of the requests in this report of gatehouse replay -o json. The arguments are "+
+			"the suite's state.")
+	fs.BoolVar(&options.redact, "redact", false,
+		"With --from-replay: replace users, names, namespaces, images and labels' values.")
 	fs.BoolVar(&options.coverage, "coverage", false,
 		"List the policies, validations, rules of webhooks and LimitRanges of the state that no case has touched.")
 	fs.BoolVar(&options.update, "update", false,
@@ -95,9 +114,9 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 	for _, name := range groups.Order {
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
-	commandline.GroupFlags(c, own, "run", "coverage", "update", "junit", "output", "v", "kubernetes-version", "webhooks", "webhook",
-		"like", "enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
-		"allow-incomplete")
+	commandline.GroupFlags(c, own, "run", "coverage", "update", "from-replay", "redact", "junit", "output", "v",
+		"kubernetes-version", "webhooks", "webhook", "like", "enable-admission-plugins", "disable-admission-plugins",
+		"admission-control-config-file", "allow-incomplete")
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", verify.Formats...)
 	complete(c, "kubernetes-version", review.KubernetesVersions()...)
@@ -165,6 +184,25 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 	}
 	if code != review.ExitAdmitted {
 		return commandline.ExitCode(code)
+	}
+	return nil
+}
+
+// writeSuite writes a suite of recorded requests to the standard output.
+func (t *tests) writeSuite(c *cobra.Command, state []string) error {
+	options := cases.Options{Redact: t.redact, State: state}
+	var err error
+	if t.cases != "" {
+		if options.Run, err = regexp.Compile(t.cases); err != nil {
+			return commandline.Usage(fmt.Errorf("--run: %w", err))
+		}
+	}
+	notes, err := cases.Write(c.OutOrStdout(), t.replay, options)
+	for _, note := range notes {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: note: %s\n", terminal.Escape(note))
+	}
+	if err != nil {
+		return commandline.Usage(fmt.Errorf("--from-replay: %w", err))
 	}
 	return nil
 }
