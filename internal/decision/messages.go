@@ -44,8 +44,8 @@ func (s secrets) ofPlugin(message string, r *v1alpha1.Request) string {
 }
 
 // PluginMessage returns the message with which a plugin refused a request, without the values that
-// decisions hide. If the object is a Secret, it ends before the first value. calls are those that the
-// plugin made.
+// decisions hide. If the object is a Secret, it ends before the first value. calls has the calls of the
+// plugin.
 func PluginMessage(message string, r *v1alpha1.Request, calls []plugin.Call) string {
 	for i := range calls {
 		if c := &calls[i]; c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
