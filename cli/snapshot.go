@@ -57,7 +57,7 @@ func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Clus
 func newSnapshot(plugins []plugin.Descriptor) *cobra.Command {
 	log := &commandline.Logging{}
 	command := reviewing{flags: review.NewFlags(plugins), cluster: newLiveFlags()}
-	values := string(decision.ValuesHidden)
+	values, objects := string(decision.ValuesHidden), false
 	c := &cobra.Command{
 		Use:   "snapshot",
 		Short: "Save the objects that admission reads in a cluster, for reviews without it",
@@ -76,6 +76,10 @@ objects that could not be read, and each review reports them.`,
   # With the objects that the manifests would update
   gatehouse snapshot --context=production manifests/ > state.yaml
 
+  # With all objects, for an audit without the cluster
+  gatehouse snapshot --context=production --objects > objects.yaml
+  gatehouse audit objects.yaml -f policies/
+
   # For the plugins that its kube-apiserver runs
   gatehouse snapshot --context=production --like=kube-apiserver.yaml > state.yaml`,
 		Args: cobra.ArbitraryArgs,
@@ -86,7 +90,7 @@ objects that could not be read, and each review reports them.`,
 				return commandline.Usage(fmt.Errorf("--values: %q must be %s or %s", values, decision.ValuesHidden,
 					decision.ValuesShown))
 			}
-			if err := command.snapshot(c, decision.Values(values)); err != nil {
+			if err := command.snapshot(c, decision.Values(values), objects); err != nil {
 				return finishVerdict(c, commandline.Usage(err))
 			}
 			return nil
@@ -102,15 +106,17 @@ objects that could not be read, and each review reports them.`,
 		"The namespace of the manifests' objects that name none. The default is the namespace of the context.")
 	fs.StringVar(&values, "values", values, "Whether values of environment variables, headers, arguments and commands "+
 		"are written: hidden or shown. Values that the manifests have are always written.")
+	fs.BoolVar(&objects, "objects", false, "Save all other objects too, but no Secrets, for gatehouse audit. Such a "+
+		"snapshot changes as often as the cluster does.")
 	command.flags.AddChain(&groups)
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "like",
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "objects", "like",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "feature-gates", "v")
 	return c
 }
 
 // snapshot writes the snapshot to the standard output.
-func (r *reviewing) snapshot(c *cobra.Command, values decision.Values) error {
+func (r *reviewing) snapshot(c *cobra.Command, values decision.Values, objects bool) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return err
 	}
@@ -135,6 +141,10 @@ func (r *reviewing) snapshot(c *cobra.Command, values decision.Values) error {
 	}
 	if values == decision.ValuesHidden {
 		state.HideValues(documents)
+		if objects {
+			state.Notes = append(state.Notes, "values of environment variables, headers, arguments and commands are not in "+
+				"the snapshot's objects: what policies and webhooks say of these may be otherwise")
+		}
 	}
 	notes := slices.Concat(reader.Notes(), state.Notes)
 	for _, gap := range state.Gaps {
@@ -143,5 +153,18 @@ func (r *reviewing) snapshot(c *cobra.Command, values decision.Values) error {
 	for _, note := range notes {
 		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", terminal.Escape(note))
 	}
-	return state.Write(c.OutOrStdout())
+	if err := state.Write(c.OutOrStdout()); err != nil || !objects {
+		return err
+	}
+	gaps, err := cluster.AppendObjects(c.Context(), c.OutOrStdout(), state, values == decision.ValuesHidden)
+	if err != nil {
+		return err
+	}
+	for _, gap := range gaps {
+		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", terminal.Escape(gap.Message))
+	}
+	if len(gaps) > 0 && !r.flags.AllowIncomplete {
+		return &review.IncompleteError{Gaps: gaps}
+	}
+	return nil
 }

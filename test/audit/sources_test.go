@@ -19,6 +19,8 @@ import (
 	"gatehouse.dev/cli"
 	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/plugins"
+	"gatehouse.dev/review"
+	"gatehouse.dev/server"
 )
 
 // A roundTripper is a function as an http.RoundTripper.
@@ -73,6 +75,10 @@ func TestSourcesAreJudgedAlike(t *testing.T) {
 	if diff := cmp.Diff(verdicts(fromFiles), verdicts(fromCluster)); diff != "" {
 		t.Errorf("-files +cluster:\n%s", diff)
 	}
+	fromSnapshot := audit(t, policies, nil, snapshot(t, s))
+	if diff := cmp.Diff(verdicts(fromFiles), verdicts(fromSnapshot)); diff != "" {
+		t.Errorf("-files +snapshot:\n%s", diff)
+	}
 	for _, r := range fromCluster.Results {
 		if isSecret := r.Object.Kind == "Secret"; isSecret != (r.Unjudged == "redacted-secret") {
 			t.Errorf("%v: not judged for %q", r.Object, r.Unjudged)
@@ -80,11 +86,33 @@ func TestSourcesAreJudgedAlike(t *testing.T) {
 	}
 }
 
-// verdicts returns what a report says of each object but Secrets.
+// snapshot writes a snapshot of a server with all objects to a file.
+func snapshot(t *testing.T, s *server.Server) string {
+	t.Helper()
+	cluster, path := connect(t, s, nil), filepath.Join(t.TempDir(), "snapshot.yaml")
+	file, err := os.Create(path)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer file.Close()
+	state, err := review.Snapshot(t.Context(), review.Options{Config: server.NewConfig(plugins.List), Live: cluster}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	if err := state.Write(file); err != nil {
+		t.Fatal(err)
+	}
+	if gaps, err := cluster.AppendObjects(t.Context(), file, state, true); len(gaps) > 0 || err != nil {
+		t.Fatal(gaps, err)
+	}
+	return path
+}
+
+// verdicts returns what a report says of each object but Secrets and what the snapshot leaves out.
 func verdicts(r report) map[impact.Object]string {
 	all := map[impact.Object]string{}
 	for object, result := range r.byObject() {
-		if object.Kind == "Secret" {
+		if object.Kind == "Secret" || object.Name == "kubernetes" {
 			continue
 		}
 		pods := ""
@@ -92,7 +120,7 @@ func verdicts(r report) map[impact.Object]string {
 			pods = result.Pods.Refused.Kind + " " + result.Pods.Refused.Name + ": " + result.Pods.Message
 		}
 		all[object] = fmt.Sprint(result.Verdict, result.Before, result.Differs, result.Unjudged, result.Operations,
-			result.Owner, result.Managers, result.Policies, result.Message, pods, result.Request)
+			result.Owner, result.Policies, result.Message, pods, result.Request)
 	}
 	return all
 }

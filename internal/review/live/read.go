@@ -312,10 +312,16 @@ func (r *reading) add(object *unstructured.Unstructured, whole bool) {
 	}
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	key := strings.Join([]string{class.Group, class.Kind, object.GetNamespace(), object.GetName()}, "\x00")
+	key := keyOf(object)
 	if _, ok := r.found[key]; !ok || whole {
 		r.found[key] = object
 	}
+}
+
+// keyOf returns what identifies an object in all versions of its kind.
+func keyOf(object *unstructured.Unstructured) string {
+	kind := object.GroupVersionKind()
+	return strings.Join([]string{kind.Group, kind.Kind, object.GetNamespace(), object.GetName()}, "\x00")
 }
 
 // addNote adds a note, once.

@@ -1,12 +1,15 @@
 package live
 
 import (
+	"context"
 	"fmt"
 	"io"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/input"
 )
 
@@ -80,4 +83,45 @@ func (s *State) Documents() []input.Document {
 		documents[i] = input.Document{Source: input.Source{File: "the cluster's state", Line: 1}, Object: object}
 	}
 	return documents
+}
+
+// AppendObjects writes all objects of a cluster behind a snapshot that was written, one by one, without those
+// that the snapshot has. It leaves out Secrets. With hide it hides values, as HideValues does. It returns
+// the gaps of what could not be read.
+func (c *Cluster) AppendObjects(ctx context.Context, w io.Writer, s *State, hide bool) ([]Gap, error) {
+	resources, gaps, err := c.Resources(ctx)
+	if err != nil {
+		return nil, err
+	}
+	has := map[string]bool{}
+	for _, object := range s.Objects {
+		has[keyOf(object)] = true
+	}
+	for _, resource := range resources {
+		if resource.Kind.GroupKind() == secrets {
+			continue
+		}
+		gap, err := c.Each(ctx, resource, func(object *unstructured.Unstructured) error {
+			if has[keyOf(object)] || IsAPIServer(object) {
+				return nil
+			}
+			clean(object, true)
+			if hide && !showsValues(object.GroupVersionKind()) {
+				decision.HideValues(object.Object, func(string) bool { return false })
+			}
+			data, err := yaml.Marshal(object.Object)
+			if err != nil {
+				return err
+			}
+			_, err = w.Write(append([]byte("---\n"), data...))
+			return err
+		})
+		if err != nil {
+			return nil, err
+		}
+		if gap != nil {
+			gaps = append(gaps, *gap)
+		}
+	}
+	return gaps, nil
 }
