@@ -48,12 +48,17 @@ func Each[T, R any](ctx context.Context, values iter.Seq2[T, error], work func(c
 	}()
 	for range workers {
 		group.Go(func() {
-			for next := range tasks {
-				if running.Err() != nil {
+			for {
+				select {
+				case next, ok := <-tasks:
+					if !ok {
+						return
+					}
+					next.result = work(running, next.value)
+					close(next.done)
+				case <-running.Done():
 					return
 				}
-				next.result = work(running, next.value)
-				close(next.done)
 			}
 		})
 	}

@@ -64,8 +64,10 @@ func (t *Trial) Judge(ctx context.Context, r *Request, recorded v1alpha1.Verdict
 		return result
 	}
 	admits := result.Candidate.Decision.Verdict == v1alpha1.Admitted
-	if t.Before != nil && !(t.OnlyRefuses && admits && recorded == v1alpha1.Admitted &&
-		len(result.Candidate.Warnings) == 0) {
+	if t.Before != nil {
+		if t.OnlyRefuses && admits && recorded == v1alpha1.Admitted && len(result.Candidate.Warnings) == 0 {
+			return result
+		}
 		result.Before = t.Before.Judge(ctx, r)
 		if result.setUnjudged(result.Before) {
 			return result
