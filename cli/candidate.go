@@ -88,10 +88,6 @@ func (c *candidate) completions(command *cobra.Command) {
 var levels = []string{string(podsecurity.LevelPrivileged), string(podsecurity.LevelBaseline),
 	string(podsecurity.LevelRestricted)}
 
-// policyPlugins are the plugins that run if nothing is known of a cluster.
-var policyPlugins = []string{"MutatingAdmissionPolicy", "MutatingAdmissionWebhook", "ValidatingAdmissionPolicy",
-	"ValidatingAdmissionWebhook"}
-
 // check checks the flags that don't depend on anything else.
 func (c *candidate) check() error {
 	if c.output != "" && !slices.Contains(impact.Formats, c.output) {
@@ -144,12 +140,12 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 	if o.Options, err = c.flags.Options(); err != nil {
 		return fail(err)
 	}
-	reader := &input.Reader{Stdin: standardInput(command)}
 	for _, of := range []struct {
 		flag  string
 		paths []string
 		into  *[]input.Document
 	}{{"filename", c.files, &o.Candidate}, {"against", c.against, &o.Against}, {"state", c.state, &o.State}} {
+		reader := &input.Reader{Stdin: standardInput(command)}
 		documents, errs := reader.Read(command.Context(), of.paths)
 		if err := errors.Join(errs...); err != nil {
 			return fail(fmt.Errorf("--%s: %w", of.flag, err))
@@ -179,8 +175,8 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 		o.State = append(o.State, state...)
 	}
 	if len(c.state) == 0 && o.Live == nil && !complete && !like {
-		runOnly(&o.Config.Admission, o.PodSecurity != nil)
-		runOnly(&before.Config.Admission, o.PodSecurity != nil)
+		c.runOnly(&o.Config.Admission, o.PodSecurity != nil)
+		c.runOnly(&before.Config.Admission, o.PodSecurity != nil)
 	}
 	if !c.current {
 		o.Before = before.Config
@@ -224,13 +220,13 @@ func (c *candidate) beforeFlags(command *cobra.Command, like bool) (*review.Flag
 
 // runOnly has only those plugins run that judge by policies and webhooks, and those that the user names: the others
 // depend on objects of a cluster.
-func runOnly(o *config.Options, podSecurity bool) {
+func (c *candidate) runOnly(o *config.Options, podSecurity bool) {
 	if o.Exact != nil {
 		return
 	}
-	o.Only = slices.Concat(policyPlugins, o.Enable)
-	if podSecurity && !slices.Contains(o.Only, "PodSecurity") {
-		o.Only = append(o.Only, "PodSecurity")
+	o.Only = slices.Concat(review.PolicyPlugins(c.plugins), o.Enable)
+	if name := review.PodSecurityPlugin(c.plugins); podSecurity && !slices.Contains(o.Only, name) {
+		o.Only = append(o.Only, name)
 	}
 	o.Enable, o.Disable = nil, nil
 }

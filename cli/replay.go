@@ -41,7 +41,7 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
   gatehouse replay audit.log --pod-security=baseline --state=state.yaml
 
   # If another plugin ran
-  gatehouse replay audit.log --enable-admission-plugins=AlwaysPullImages --state=state.yaml
+  gatehouse replay audit.log --enable-admission-plugins=` + offByDefault(plugins) + ` --state=state.yaml
 
   # What a new version of the policies decides otherwise than the old one
   gatehouse replay audit.log -f policies/ --against=policies-before/

@@ -127,7 +127,7 @@ func deleteItems(of map[string]any, field string, which func(any) bool) {
 const (
 	// limitRanger is the annotation of pods in which the plugin LimitRanger lists the resources that it has set.
 	limitRanger      = "kubernetes.io/limit-ranger"
-	limitRangerStart = "LimitRanger plugin set: "
+	limitRangerStart = " plugin set: " // after the plugin's name
 )
 
 // removeDefaultResources removes the resources that the plugin LimitRanger has set, and its annotation: a
@@ -135,7 +135,7 @@ const (
 //
 //	LimitRanger plugin set: cpu, memory request for container web; cpu limit for init container copy
 func removeDefaultResources(pod *unstructured.Unstructured) {
-	text, ok := strings.CutPrefix(pod.GetAnnotations()[limitRanger], limitRangerStart)
+	_, text, ok := strings.Cut(pod.GetAnnotations()[limitRanger], limitRangerStart)
 	if !ok {
 		return
 	}

@@ -38,7 +38,7 @@ const auditAgent = "gatehouse-audit"
 // Audit judges existing objects, and reports what the candidate would change. Each object of a kind that the
 // candidate can act on is judged as its creation and as an update that changes nothing, by the controller that owns
 // it or by the user of the options. Of workloads it judges what their controllers make of them, up to the
-// first pod. The report's results are those that differ, or all if the options say so.
+// first pod. The report has the results that differ, or all if the options say so.
 //
 // If the objects can't be read to their end, or ctx ends, Audit returns the error with a report that says
 // that it is partial. Its memory doesn't depend on the number of objects, except for one list that

@@ -11,6 +11,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/review/impact"
@@ -28,7 +30,7 @@ import (
 // If the records can't be read to their end, or ctx ends, Replay returns the error with a report that
 // says that it is partial.
 func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, error) {
-	reader, err := recorded.Open(o.Records, recorded.Options{Stdin: o.Stdin})
+	reader, err := recorded.Open(o.Records, recorded.Options{Stdin: o.Stdin, Lookup: t.lookup()})
 	if err != nil {
 		return nil, err
 	}
@@ -50,6 +52,36 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 	ending.Notes = slices.Concat(t.notes, reader.Notes(), p.notes(reader.Counts()))
 	report, finishErr := collector.Finish(ending)
 	return report, errors.Join(err, finishErr)
+}
+
+// lookup returns a function that finds the state's objects as a server had them. Objects without a resourceVersion
+// are not found: nothing would show that a request was made to another version of them.
+func (t *Trial) lookup() recorded.Lookup {
+	type key struct {
+		resource        schema.GroupResource
+		namespace, name string
+	}
+	objects := map[key]*unstructured.Unstructured{}
+	for _, d := range t.options.State {
+		if d.Object.GetResourceVersion() == "" {
+			continue
+		}
+		// The candidate's server serves all that the state could be stored as.
+		if mapping, err := t.candidate.reviewer.cluster.findKind(d.Object); err == nil {
+			objects[key{mapping.Resource.GroupResource(), d.Object.GetNamespace(), d.Object.GetName()}] = d.Object
+		}
+	}
+	return func(resource schema.GroupResource, namespace, name string) []byte {
+		object := objects[key{resource, namespace, name}]
+		if object == nil {
+			return nil
+		}
+		data, err := object.MarshalJSON()
+		if err != nil {
+			return nil // what is unknown isn't judged
+		}
+		return data
+	}
 }
 
 // ReplayOptions are the options of Replay.

@@ -17,6 +17,7 @@ import (
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/judge"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
 
@@ -60,6 +61,12 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 			err = errors.Join(err, t.Close())
 		}
 	}()
+	// The addresses and ports of services are taken, so they would refuse the writes that took them. Only webhooks
+	// that are asked need services.
+	without := func(o *unstructured.Unstructured) bool {
+		return options.Webhooks != plugin.WebhooksAsked && o.GroupVersionKind() == service
+	}
+	options.State = slices.DeleteFunc(slices.Clone(options.State), func(d input.Document) bool { return without(d.Object) })
 	if t.candidate, err = startCandidate(ctx, &options); err != nil {
 		return nil, err
 	}
@@ -85,6 +92,7 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 		if err != nil {
 			return nil, err
 		}
+		state.Objects = slices.DeleteFunc(state.Objects, without)
 		for _, side := range sides {
 			if err := side.reviewer.loadCluster(ctx, state); err != nil {
 				return nil, err
@@ -111,15 +119,15 @@ func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) 
 		return startJudge(ctx, options.Options)
 	}
 	if options.Config.Admission.ConfigFile != "" {
-		return nil, fmt.Errorf("%s: PodSecurity can't have another level besides: set it in that file",
-			options.Config.Admission.ConfigFile)
+		return nil, fmt.Errorf("%s: %s can't have another level besides: set it in that file",
+			options.Config.Admission.ConfigFile, PodSecurityPlugin(options.Config.Plugins))
 	}
 	file, err := os.CreateTemp("", "gatehouse-pod-security-*.yaml") // whose mode is 0600
 	if err != nil {
 		return nil, err
 	}
 	defer os.Remove(file.Name())
-	_, err = fmt.Fprintf(file, podSecurityConfiguration, level)
+	_, err = fmt.Fprintf(file, podSecurityConfiguration, PodSecurityPlugin(options.Config.Plugins), level)
 	if err := errors.Join(err, file.Close()); err != nil {
 		return nil, err
 	}
@@ -133,12 +141,37 @@ func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) 
 const podSecurityConfiguration = `apiVersion: apiserver.config.k8s.io/v1
 kind: AdmissionConfiguration
 plugins:
-- name: PodSecurity
+- name: %s
   configuration:
     apiVersion: pod-security.admission.config.k8s.io/v1
     kind: PodSecurityConfiguration
     defaults: {enforce: %s, enforce-version: latest}
 `
+
+// PolicyPlugins returns the names of the plugins that enforce policies and webhook configurations.
+func PolicyPlugins(list []plugin.Descriptor) []string {
+	return enforcing(list, func(e plugin.Enforced) bool { return e.Resource.Group == admissionregistrationv1.GroupName })
+}
+
+// PodSecurityPlugin returns the name of the plugin that enforces Pod Security Standards; empty if there is
+// none.
+func PodSecurityPlugin(list []plugin.Descriptor) string {
+	names := enforcing(list, func(e plugin.Enforced) bool {
+		return e.Labels != "" && strings.HasPrefix(podsecurity.EnforceLevelLabel, e.Labels)
+	})
+	return strings.Join(names, "")
+}
+
+// enforcing returns the names of the plugins that enforce certain objects.
+func enforcing(list []plugin.Descriptor, is func(plugin.Enforced) bool) []string {
+	var names []string
+	for _, d := range list {
+		if slices.ContainsFunc(d.Server.Enforces, is) {
+			names = append(names, d.Name)
+		}
+	}
+	return names
+}
 
 // labelNamespaces gives namespaces of the candidate a label with their level.
 func (t *Trial) labelNamespaces(ctx context.Context, levels map[string]string) error {
