@@ -67,6 +67,7 @@ func TestDifferential(t *testing.T) {
 	for _, version := range review.KubernetesVersions()[:3] {
 		t.Run("Skew"+version, func(t *testing.T) { compareSkew(ctx, t, bin, version) })
 	}
+	t.Run("Replay", func(t *testing.T) { compareReplay(ctx, t, bin) })
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Alone", func(t *testing.T) {

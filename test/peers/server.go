@@ -20,6 +20,7 @@ type Server struct {
 	Dir       string // the data, logs and certificates
 	Processes []*Process
 	StartTime time.Duration // from the first process's start to /readyz
+	Etcd      string        // the URL of kube-apiserver's etcd
 	Config    *rest.Config  // an administrator's
 }
 
@@ -81,12 +82,9 @@ func (s *Server) RunKubeAPIServer(ctx context.Context, plugins []string, flags .
 		return err
 	}
 	client, member := "http://127.0.0.1:"+ports[0], "http://127.0.0.1:"+ports[1]
-	host := "127.0.0.1:" + ports[2]
-	certs := filepath.Join(s.Dir, "pki")
-	if err := s.makeCertificates(certs, "https://"+host); err != nil {
+	if err := s.makeCertificates("https://127.0.0.1:" + ports[2]); err != nil {
 		return err
 	}
-
 	begin := time.Now()
 	storage, err := s.Exec(Etcd, "--data-dir="+filepath.Join(s.Dir, "data"), "--log-level=error",
 		"--listen-client-urls="+client, "--advertise-client-urls="+client,
@@ -97,8 +95,32 @@ func (s *Server) RunKubeAPIServer(ctx context.Context, plugins []string, flags .
 	if err := storage.AwaitOK(ctx, client+"/health"); err != nil {
 		return err
 	}
-	server, err := s.Exec(KubeAPIServer, append(flags, "--etcd-servers="+client,
-		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+ports[2],
+	s.Etcd = client
+	if err := s.execKubeAPIServer(ctx, ports[2], plugins, flags); err != nil {
+		return err
+	}
+	s.StartTime = time.Since(begin)
+	return nil
+}
+
+// RunKubeAPIServerOn starts another kube-apiserver on the etcd of one that runs.
+func (s *Server) RunKubeAPIServerOn(ctx context.Context, etcd string, plugins []string, flags ...string) error {
+	port, err := FreePort()
+	if err != nil {
+		return err
+	}
+	if err := s.makeCertificates("https://127.0.0.1:" + port); err != nil {
+		return err
+	}
+	s.Etcd = etcd
+	return s.execKubeAPIServer(ctx, port, plugins, flags)
+}
+
+// execKubeAPIServer starts kube-apiserver on the server's etcd, and returns when it is ready.
+func (s *Server) execKubeAPIServer(ctx context.Context, port string, plugins, flags []string) error {
+	certs := s.certificates()
+	server, err := s.Exec(KubeAPIServer, append(flags, "--etcd-servers="+s.Etcd,
+		"--bind-address=127.0.0.1", "--advertise-address=127.0.0.1", "--secure-port="+port,
 		"--endpoint-reconciler-type=none",
 		"--tls-cert-file="+filepath.Join(certs, "server.crt"),
 		"--tls-private-key-file="+filepath.Join(certs, "server.key"),
@@ -111,16 +133,16 @@ func (s *Server) RunKubeAPIServer(ctx context.Context, plugins []string, flags .
 	if err != nil {
 		return err
 	}
-	if err := server.AwaitOK(ctx, "https://"+host+"/readyz"); err != nil {
-		return err
-	}
-	s.StartTime = time.Since(begin)
-	return nil
+	return server.AwaitOK(ctx, s.Config.Host+"/readyz")
 }
+
+// certificates returns the directory with kube-apiserver's keys and certificates.
+func (s *Server) certificates() string { return filepath.Join(s.Dir, "pki") }
 
 // makeCertificates makes for kube-apiserver what Gatehouse makes for itself: an authority, keys, and
 // an administrator's certificate.
-func (s *Server) makeCertificates(dir, url string) error {
+func (s *Server) makeCertificates(url string) error {
+	dir := s.certificates()
 	authority, err := pki.LoadAuthority(dir)
 	if err != nil {
 		return err
