@@ -29,7 +29,7 @@ func Build(ctx context.Context, dir string) (string, error) {
 		return "", fmt.Errorf("finding the module: %w", err)
 	}
 	file := filepath.Join(dir, Name)
-	cmd := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)), "-trimpath",
+	cmd := exec.CommandContext(ctx, "go", "build", "-C", strings.TrimSpace(string(module)),
 		"-tags=grpcnotrace", "-ldflags=-s -w", "-o", file, "./cmd/gatehouse-webhook")
 	cmd.Env = append(os.Environ(), "CGO_ENABLED=0")
 	if output, err := cmd.CombinedOutput(); err != nil {
