@@ -54,7 +54,7 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
   gatehouse audit --context=production --pod-security=restricted
 
   # If another plugin ran
-  gatehouse audit --context=production --enable-admission-plugins=AlwaysPullImages
+  gatehouse audit --context=production --enable-admission-plugins=` + offByDefault(plugins) + `
 
   # What a new version of the policies decides otherwise than the old one
   gatehouse audit objects.yaml -f policies/ --against=policies-before/

@@ -222,8 +222,10 @@ rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations
 }
 
 func TestReplayUsage(t *testing.T) {
+	needs.Server(t)
 	inFolder(t, map[string]string{"audit.log": "", "empty.yaml": "# nothing", "other.json": `{"kind": "Review"}`,
-		"policy.yaml": validating("p", "pods", "true", "")})
+		"policy.yaml": validating("p", "pods", "true", ""), "quota.yaml": "{kind: ResourceQuota, apiVersion: v1, " +
+			"metadata: {name: few}, spec: {hard: {pods: 2}}}"})
 	for _, test := range []struct {
 		args []string
 		want string
@@ -232,6 +234,7 @@ func TestReplayUsage(t *testing.T) {
 		{[]string{"audit.log"}, "no candidate: name policies with -f"},
 		{[]string{"missing.log", "-f=policy.yaml"}, "missing.log"},
 		{[]string{"audit.log", "-f=missing.yaml"}, "--filename: missing.yaml"},
+		{[]string{"audit.log", "-f=quota.yaml"}, "quota.yaml:1: ResourceQuota few: a quota can't be tried"},
 		{[]string{"audit.log", "-f=empty.yaml"}, "--filename: there are no objects in empty.yaml"},
 		{[]string{"-", "-f=-"}, "the standard input (-) can be read once"},
 		{[]string{"audit.log", "-f=policy.yaml", "--current"}, "--current: the candidate is what the cluster has already"},

@@ -55,6 +55,9 @@ type TrialOptions struct {
 
 // StartTrial starts the servers of a trial, and gives them their state. The caller must Close the Trial.
 func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error) {
+	if err := checkQuotas(slices.Concat(options.Candidate, options.Against)); err != nil {
+		return nil, err
+	}
 	t := &Trial{}
 	defer func() {
 		if err != nil {
@@ -110,6 +113,19 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 		return t, nil
 	}
 	return t, t.before.reviewer.Load(ctx, options.Against)
+}
+
+// checkQuotas returns an error for a quota of a candidate. Nothing that is judged is stored, so a quota would
+// refuse nothing.
+func checkQuotas(candidate []input.Document) error {
+	var errs []error
+	for _, d := range candidate {
+		if d.Object.GroupVersionKind().GroupKind() == quotaKind {
+			errs = append(errs, &input.Error{Source: d.Source, Object: d.Object, Err: fmt.Errorf("%s: a quota can't be "+
+				"tried, because what is judged doesn't count: leave it out of the candidate", input.Named(d.Object))})
+		}
+	}
+	return errors.Join(errs...)
 }
 
 // startCandidate starts the candidate's judge with the state alone.
