@@ -11,7 +11,13 @@
 //
 // Every verdict comes with its decision, as a server records it.
 //
-// Read, Document, ConnectCluster, Cluster, Start, Reviewer, Options, Review and Snapshot are promised
-// to stay compatible, see docs/compatibility.md. The command uses the other names, which have no
+// A Trial judges requests that were recorded, or that existing objects would come with, by a candidate
+// and by what it is compared with:
+//
+//	audit log ─▶ Trial.Replay ─┬▶ judge: two servers, nothing is stored ─▶ impact.Report ─▶ Write
+//	objects ───▶ Trial.Audit ──┘
+//
+// Read, Document, ConnectCluster, Cluster, Start, Reviewer, Options, Review, Snapshot, StartTrial,
+// Trial.Replay and Trial.Audit are promised to stay compatible, see docs/compatibility.md. The command uses the other names, which have no
 // promise.
 package review
