@@ -18,6 +18,6 @@
 //	objects ───▶ Trial.Audit ──┘
 //
 // Read, Document, ConnectCluster, Cluster, Start, Reviewer, Options, Review, Snapshot, StartTrial,
-// Trial.Replay and Trial.Audit are promised to stay compatible, see docs/compatibility.md. The command uses the other names, which have no
-// promise.
+// Trial.Replay and Trial.Audit are promised to stay compatible, see docs/compatibility.md. The command
+// uses the other names, which have no promise.
 package review
