@@ -26,20 +26,21 @@ func newAudit(plugins []plugin.Descriptor) *cobra.Command {
 		Short: "Say which existing objects a policy, a plugin or a webhook would refuse or change",
 		Long: `Say which existing objects a policy, a plugin or a webhook would refuse or change.
 
-The objects come from the cluster of --context, or from files and directories as kubectl get -o yaml or
--o json writes them, snapshots, a backup of gatehouse backup, or - for the standard input. Of a cluster only
-the kinds are listed on whose objects the candidate can act, in pages, with at most 50 requests a second.
-Nothing is written, and the data of a cluster's Secrets is never read.
+The objects come from the cluster of --context, or from files and directories as kubectl get -o yaml
+or -o json writes them, snapshots, a backup of gatehouse backup, or - for the standard input. Of a
+cluster only the kinds are listed on whose objects the candidate can act, in pages, with at most 50
+requests a second. Nothing is written, and the data of a cluster's Secrets is never read.
 
-Each object is judged as the requests that will come: its creation, without what servers and controllers
-set, and the update that changes nothing. They are made by the controller that owns the object, or by the user
-of --as. Workloads are followed to their pods. A real API server in the process judges by the candidate, and
-another one by what the cluster has without it. What differs is reported.
+Each object is judged as the requests that will come: its creation, without what servers and
+controllers set, and the update that changes nothing. They are made by the controller that owns the
+object, or by the user of --as. Workloads are followed to their pods. A real API server in the
+process judges by the candidate, and another one by what the cluster has without it. What differs is
+reported.
 
 What can't be judged is counted by reason, and never guessed.
 
-The exit code is 0 if nothing differs, 1 if something does, and 2 if a source or the candidate can't be
-read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
+The exit code is 0 if nothing differs, 1 if something does, and 2 if a source or the candidate can't
+be read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
 		Example: `  # Which objects of a cluster would a new policy refuse?
   gatehouse audit --context=production -f policy.yaml
 

@@ -21,10 +21,10 @@ func newReplay(plugins []plugin.Descriptor) *cobra.Command {
 		Long: `Say which recorded requests a policy, a plugin or a webhook would refuse or change.
 
 The requests come from audit logs of kube-apiserver at level Request or RequestResponse, from
-AdmissionReviews as JSON lines, or from gatehouse serve --record and webhook --record: files, also gzipped,
-directories with rotated ones, or - for the standard input. Each request is judged as it was made, by a
-real API server in the process that has the candidate, and compared with how it ended. Nothing is
-stored, and a cluster is only read.
+AdmissionReviews as JSON lines, or from gatehouse serve --record and webhook --record: files, also
+gzipped, directories with rotated ones, or - for the standard input. Each request is judged as it
+was made, by a real API server in the process that has the candidate, and compared with how it
+ended. Nothing is stored, and a cluster is only read.
 
 What can't be judged is counted by reason, and never guessed. Quotas limit nothing.
 
@@ -47,7 +47,8 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
   gatehouse replay audit.log -f policies/ --against=policies-before/
 
   # In CI: only what is new since the last report, and an error if less than 95 % could be judged
-  gatehouse replay audit.log -f policies/ --state=state.yaml -o json --baseline=last.json --min-judged=95`,
+  gatehouse replay audit.log -f policies/ --state=state.yaml -o json --baseline=last.json \
+    --min-judged=95`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())

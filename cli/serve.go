@@ -97,7 +97,7 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 	config.Record.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
 	version = addVersionFlag(groups.FlagSet("generic"), config.API)
-	commandline.GroupFlags(c, groups, "data-dir", "config", "controllers", "resource-quota-sync-period",
+	commandline.GroupFlags(c, groups, "data-dir", "config", "controllers",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
 		"secure-port", "bind-address",
 		"decisions", "decision-log-path", "record",

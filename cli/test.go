@@ -60,7 +60,7 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
   gatehouse test policies/ --update
 
   # A suite of the requests of a replay that a policy would refuse, with the policy as its state
-  gatehouse test policy.yaml --from-replay=report.json --run='no-latest$' --redact > recorded-test.yaml
+  gatehouse test policy.yaml --from-replay=report.json --run='no-latest$' --redact > suite.yaml
 
   # By another version of Kubernetes
   gatehouse test policies/ --kubernetes-version=` + review.KubernetesVersions()[0] + `

@@ -16,7 +16,7 @@ import (
 // controllersOf are the service accounts of the controllers that write what an object owns, by the owner's
 // kind.
 //
-// Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go#buildControllerRoles
+// Source: k8s.io/kubernetes/plugin/pkg/auth/authorizer/rbac/bootstrappolicy/controller_policy.go#buildControllerRoles c479d3b1
 var controllersOf = map[schema.GroupKind]string{
 	{Group: "apps", Kind: "Deployment"}:  "deployment-controller",
 	{Group: "apps", Kind: "ReplicaSet"}:  "replicaset-controller",

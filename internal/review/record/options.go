@@ -23,8 +23,7 @@ func NewOptions() Options { return Options{MaxSize: 100, MaxBackup: 10} }
 // AddFlags adds the flags.
 func (o *Options) AddFlags(flags *pflag.FlagSet) {
 	flags.StringVar(&o.Path, "record", o.Path,
-		"If set, requests are recorded in this file as AdmissionReviews, one a line, for gatehouse replay. Values of "+
-			"Secrets are left out; everything else is as it was sent.")
+		"If set, requests are recorded in this file, for gatehouse replay, without values of Secrets.")
 	flags.IntVar(&o.MaxSize, "record-maxsize", o.MaxSize,
 		"The maximum size in megabytes of the --record file before it gets rotated.")
 	flags.IntVar(&o.MaxBackup, "record-maxbackup", o.MaxBackup,
