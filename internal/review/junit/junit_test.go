@@ -30,7 +30,7 @@ func TestWrite(t *testing.T) {
     </testcase>
   </testsuite>
   <testsuite name="b" tests="1" failures="0" errors="1" time="1.500" file="b.yaml">
-    <testcase name="x" classname="" file="" line="1" time="0.250">
+    <testcase name="x" classname="" line="1" time="0.250">
       <error message="broken">broken</error>
     </testcase>
   </testsuite>
