@@ -48,10 +48,10 @@ func (o *Options) Validate() error {
 // Open opens the log, nil without a Path. It creates the file if there is none, readable by its owner
 // only. An error means that it can't be written.
 func (o *Options) Open() (*Log, error) {
+	registerMetrics()
 	if o.Path == "" {
 		return nil, nil
 	}
-	registerMetrics()
 	lines, err := linelog.Open(linelog.Options{Name: "record", Path: o.Path, MaxSize: o.MaxSize,
 		MaxBackups: o.MaxBackup, OnError: onDiskError})
 	if err != nil {
