@@ -92,14 +92,15 @@ func compareReplay(ctx context.Context, t *testing.T, bin string) {
 		side.twins = map[string]twin{}
 	}
 	w := newWriter()
+	codes := map[string]int{} // of the requests without the candidate
 	for i := range replayRequests {
 		r := w.next()
 		r.id = fmt.Sprint("request-", i)
 		for _, side := range sides {
 			side.twins[r.id] = side.twin(ctx, t, r)
 		}
-		code, _ := base.answer(ctx, t, r)
-		w.take(r, code)
+		codes[r.id], _ = base.answer(ctx, t, r)
+		w.take(r, codes[r.id])
 	}
 	marker := request{verb: "POST", path: namespaces + "/default/configmaps", body: `metadata: {name: marker}`, id: "marker"}
 	base.answer(ctx, t, marker)
@@ -110,14 +111,14 @@ func compareReplay(ctx context.Context, t *testing.T, bin string) {
 	}
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			side.compare(ctx, t, filepath.Join(bin, peers.Gatehouse), base.auditLog, kubeconfig)
+			side.compare(ctx, t, filepath.Join(bin, peers.Gatehouse), base.auditLog, kubeconfig, codes)
 		})
 	}
 }
 
 // compare replays the audit log with the candidate, and compares the verdicts with the answers of the
-// twins.
-func (s *replayed) compare(ctx context.Context, t *testing.T, gatehouse, log, kubeconfig string) {
+// twins. codes are the codes with which the requests were answered without the candidate.
+func (s *replayed) compare(ctx context.Context, t *testing.T, gatehouse, log, kubeconfig string, codes map[string]int) {
 	cmd := exec.CommandContext(ctx, gatehouse, append([]string{"replay", log, "--kubeconfig=" + kubeconfig, "--show=all",
 		"-o=json"}, s.flags...)...)
 	var stderr bytes.Buffer
@@ -153,6 +154,9 @@ func (s *replayed) compare(ctx context.Context, t *testing.T, gatehouse, log, ku
 			counts["unjudged: "+unjudged[id]]++
 			counts["unjudged"]++
 			t.Logf("%s %s: %s", id, twin.request, unjudged[id])
+		case got == "" && codes[id] < http.StatusBadRequest && !strings.Contains(twin.request.path, "fieldSelector="):
+			// Only the deletion of an empty collection asks nothing.
+			t.Errorf("%s %s: replay says nothing of it, and it was answered with %d", id, twin.request, codes[id])
 		case got == "" || want == "":
 			counts["no news"]++ // it was not found, or invalid
 		case got != want:
