@@ -231,6 +231,9 @@ func (a *auditing) combine(result *impact.Result, create *judge.Request, created
 		return
 	}
 	result.Operations = &impact.Operations{Create: verdictOf(created), Update: verdictOf(updated)}
+	if before := (impact.Operations{Create: verdictBefore(created), Update: verdictBefore(updated)}); before != (impact.Operations{}) {
+		result.OperationsBefore = &before
+	}
 	if of.Effect == other.Effect && of.Effect == judge.NewlyRefused {
 		addPolicies(result, impact.PoliciesOf(other.Candidate.Decision))
 	}
@@ -250,6 +253,14 @@ func verdictOf(r *judge.Result) v1alpha1.Verdict {
 		return ""
 	}
 	return r.Candidate.Decision.Verdict
+}
+
+// verdictBefore returns the verdict of what the candidate is compared with; empty if it was not asked.
+func verdictBefore(r *judge.Result) v1alpha1.Verdict {
+	if r.Unjudged != "" || r.Before == nil {
+		return ""
+	}
+	return r.Before.Decision.Verdict
 }
 
 // addPolicies adds policies to a result, each once.

@@ -230,3 +230,32 @@ not an object
 		}
 	}
 }
+
+// An update that is refused even without the candidate isn't told beside the creation that only the candidate
+// refuses.
+func TestInvalidUpdateIsNoNews(t *testing.T) {
+	dir := t.TempDir()
+	for name, text := range map[string]string{"objects.yaml": `{apiVersion: v1, kind: Service, metadata: {name: old, namespace: shop},
+spec: {clusterIP: not-an-address, clusterIPs: [not-an-address], ports: [{port: 80}]}}`,
+		"policy.yaml": strings.Replace(strings.Replace(tags, "[pods]", "[services]", 1),
+			"object.spec.containers.all(c, !c.image.endsWith(':latest'))", "false", 1)} {
+		if err := os.WriteFile(filepath.Join(dir, name), []byte(text), 0o600); err != nil {
+			t.Fatal(err)
+		}
+	}
+	for _, operations := range []string{"CREATE", `CREATE, UPDATE`} {
+		policy := filepath.Join(dir, "policy.yaml")
+		text, err := os.ReadFile(policy)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if err := os.WriteFile(policy, bytes.Replace(text, []byte("[CREATE]"), []byte("["+operations+"]"), 1), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		var out, errs bytes.Buffer
+		code := cli.Run(t.Context(), plugins.List, []string{"audit", filepath.Join(dir, "objects.yaml"), "-f", policy}, &out, &errs)
+		if code != 1 || errs.Len() > 0 || !strings.Contains(out.String(), "namespace shop  Service  create  old\n") {
+			t.Errorf("%s: %d %s\n%s", operations, code, errs.String(), out.String())
+		}
+	}
+}

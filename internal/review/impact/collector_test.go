@@ -47,6 +47,31 @@ func TestExitCode(t *testing.T) {
 	}
 }
 
+// A request that is refused even without the candidate is no reason to count its object among those that the
+// candidate refuses, or to name it beside one that the candidate does refuse.
+func TestRefusedOnBothSides(t *testing.T) {
+	invalid := func(name string, create v1alpha1.Verdict) *Result {
+		r := audited("Service", "shop", name, nil, create, v1alpha1.Refused)
+		r.OperationsBefore = &Operations{v1alpha1.Admitted, v1alpha1.Refused}
+		return r
+	}
+	refused := refused(invalid("refused", v1alpha1.Refused), "no")
+	admitted := invalid("admitted", v1alpha1.Admitted)
+	admitted.OperationsBefore.Create, admitted.Before, admitted.Differs = v1alpha1.Refused, v1alpha1.Refused, true
+	changed := invalid("changed", v1alpha1.Admitted)
+	changed.Differs, changed.Changes = true, []v1alpha1.PatchOperation{{Op: "remove", Path: "/spec/paused"}}
+	warned := invalid("warned", v1alpha1.Refused)
+	warned.Before, warned.Verdict, warned.Differs, warned.Warnings = v1alpha1.Refused, v1alpha1.Refused, true, []string{"w"}
+	report := collect(t, Audit, Options{}, Ending{}, refused, admitted, changed, warned)
+	if s := report.summary; s.Refused != 1 || s.Admitted != 1 || s.Changed != 1 || s.Warned != 1 {
+		t.Errorf("%+v", s)
+	}
+	text := write(t, report, "")
+	if !strings.Contains(text, "namespace shop  Service  create  refused\n") || strings.Contains(text, "update") {
+		t.Errorf("the text names another operation than the create:\n%s", text)
+	}
+}
+
 // Each effect is counted once for a result, whatever the number of policies is.
 func TestEffects(t *testing.T) {
 	two := refused(written("bob", "shop", "two", 0), "no")
@@ -54,7 +79,7 @@ func TestEffects(t *testing.T) {
 	failed := refused(written("bob", "shop", "failed", 0), "no")
 	failed.Verdict = v1alpha1.Failed
 	onlyUpdates := audited("Deployment", "shop", "a", nil, v1alpha1.Admitted, v1alpha1.Refused)
-	onlyUpdates.Differs = true
+	onlyUpdates.Differs, onlyUpdates.Verdict = true, v1alpha1.Refused
 	alone := written("bob", "shop", "alone", 0) // it is compared with a second candidate, not with what was recorded
 	alone.Recorded, alone.Before, alone.Differs, alone.Warnings = v1alpha1.Refused, v1alpha1.Admitted, true, []string{"w"}
 	recorded := written("bob", "shop", "recorded", 0)

@@ -26,16 +26,19 @@ func (r *Result) effect() effect {
 	if before == "" {
 		before = r.Recorded
 	}
-	switch {
-	case r.isRefused():
+	switch was, is := isRefusal(before), isRefusal(r.Verdict); {
+	case is && !was || r.Pods != nil:
 		return refuses
-	case before != "" && before != v1alpha1.Admitted:
+	case was && !is:
 		return admits
 	case len(r.Changes) > 0:
 		return changes
 	}
 	return warns
 }
+
+// isRefusal reports whether a verdict refuses a request. A failure counts as a refusal.
+func isRefusal(v v1alpha1.Verdict) bool { return v == v1alpha1.Refused || v == v1alpha1.Failed }
 
 // Outcome returns refused, admitted, changed or warned for a result that differs, and otherwise same or not judged.
 func (r *Result) Outcome() string {
@@ -55,14 +58,6 @@ func (r *Result) PolicyNames() []string {
 		names = append(names, p.describe())
 	}
 	return names
-}
-
-// isRefused reports whether the candidate refuses the request, one of the requests of an audited object, or its
-// pods. A failure counts as a refusal.
-func (r *Result) isRefused() bool {
-	refused := func(v v1alpha1.Verdict) bool { return v == v1alpha1.Refused || v == v1alpha1.Failed }
-	return refused(r.Verdict) || r.Pods != nil ||
-		r.Operations != nil && (refused(r.Operations.Create) || refused(r.Operations.Update))
 }
 
 // policies returns the policies of a difference: one without a name if no plugin makes it, but the API itself.

@@ -134,15 +134,15 @@ func (g *groups) rowKey(r *Result) rowKey {
 	return k
 }
 
-// refusedOperations returns which requests of an audited object the candidate refuses.
+// refusedOperations returns which requests of an audited object are refused by the candidate, and only by it.
 func (r *Result) refusedOperations() string {
-	isRefused := func(v v1alpha1.Verdict) bool { return v == v1alpha1.Refused || v == v1alpha1.Failed }
 	var all []string
 	if o := r.Operations; o != nil {
-		if isRefused(o.Create) {
+		before := cmp.Or(r.OperationsBefore, &Operations{})
+		if isRefusal(o.Create) && !isRefusal(before.Create) {
 			all = append(all, "create")
 		}
-		if isRefused(o.Update) {
+		if isRefusal(o.Update) && !isRefusal(before.Update) {
 			all = append(all, "update")
 		}
 	}

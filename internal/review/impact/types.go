@@ -35,6 +35,9 @@ type Result struct {
 	Managers []string `json:"managers,omitempty"`
 	// Operations are the verdicts on the CREATE and the UPDATE of an audited object.
 	Operations *Operations `json:"operations,omitempty"`
+	// OperationsBefore are the verdicts on the same requests of what the candidate is compared with; nil if it was
+	// asked about neither.
+	OperationsBefore *Operations `json:"operationsBefore,omitempty"`
 	// Pods is the first refused object that an audited workload's controller would create; nil if none is.
 	Pods *Pods `json:"pods,omitempty"`
 	// Recorded is how the recorded request ended; empty if that isn't recorded.
@@ -88,7 +91,7 @@ func (o Object) String() string {
 // Operations are the verdicts on the requests that an existing object would come with.
 type Operations struct {
 	// Create is the verdict on creating the object again, Update on an update that changes nothing. Each is
-	// empty if the request is never made, or could not be judged.
+	// empty if the request is never made, was not asked about, or could not be judged.
 	Create v1alpha1.Verdict `json:"create,omitempty"`
 	Update v1alpha1.Verdict `json:"update,omitempty"`
 }
