@@ -28,7 +28,8 @@ type options struct {
 	policies, decisions  bool
 	review, envtest      bool
 	writes, webhook      bool
-	features             bool
+	features, impact     bool
+	objects, requests    int
 	profile              string
 	fill                 int
 }
@@ -59,11 +60,14 @@ func main() {
 	flag.BoolVar(&o.writes, "writes", false, "measure what writes cost both kinds of clients, and nothing else")
 	flag.BoolVar(&o.webhook, "webhook", false, "measure gatehouse webhook and its peers, and nothing else")
 	flag.BoolVar(&o.features, "features", false, "measure webhooks, quotas and policies, and nothing else")
+	flag.BoolVar(&o.impact, "impact", false, "measure gatehouse audit and replay, and nothing else")
+	flag.IntVar(&o.objects, "objects", 150000, "with -impact, the number of objects that are audited")
+	flag.IntVar(&o.requests, "requests", 500000, "with -impact, the number of requests that are replayed")
 	flag.IntVar(&o.fill, "fill", 0, "with -writes, the number of pods to measure again with")
 	flag.StringVar(&o.profile, "profile", "",
 		"with -writes, -webhook or -features, the directory for profiles of the servers under load")
 	flag.Parse()
-	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 {
+	if flag.NArg() > 0 || o.starts < 1 || o.rounds < 1 || o.pods < 3 || o.objects < 1 || o.requests < 1 {
 		flag.Usage()
 		os.Exit(2)
 	}
@@ -108,6 +112,7 @@ func run(ctx context.Context, o options) error {
 		{o.writes, measureWrites},
 		{o.webhook, measureWebhook},
 		{o.features, measureFeatures},
+		{o.impact, measureImpact},
 	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)

@@ -66,19 +66,26 @@ func (f *AuditFiles) Scan(ctx context.Context, candidate []input.Document) error
 func (f *AuditFiles) scan(ctx context.Context, params map[schema.GroupVersionKind]bool) error {
 	f.state, f.owners = nil, owners{cronJobs: map[string]string{}}
 	headers := map[string]bool{}
-	return f.each(ctx, func(d input.Document, problem *input.Error) error {
+	isState := func(kind schema.GroupVersionKind) bool {
+		return kind.Group == "admissionregistration.k8s.io" || slices.Contains(stateKinds, kind.GroupKind()) ||
+			hasKind(params, kind.GroupKind())
+	}
+	wanted := func(kind schema.GroupVersionKind) bool {
+		return isState(kind) || kind.GroupKind() == jobKind || isHeaderKind(kind)
+	}
+	return f.each(ctx, wanted, func(d input.Document, problem *input.Error) error {
 		if problem != nil {
 			return nil // it is counted when the objects are judged
 		}
 		kind := d.Object.GroupVersionKind()
-		isHeader := isSnapshotHeader(d.Object)
+		isHeader := isHeaderKind(kind)
 		f.owners.add(d.Object)
 		switch {
 		case isHeader:
 			f.complete = true
 		case kind.Group == "admissionregistration.k8s.io":
 			maps.Copy(params, live.ParamKinds([]*unstructured.Unstructured{d.Object}))
-		case !slices.Contains(stateKinds, kind.GroupKind()) && !hasKind(params, kind.GroupKind()) || isSecret(d.Object):
+		case !isState(kind) || isSecret(d.Object):
 			return nil
 		}
 		if !headers[d.Source.File] && !isHeader {
@@ -103,9 +110,9 @@ func hasKind(kinds map[schema.GroupVersionKind]bool, kind schema.GroupKind) bool
 	return false
 }
 
-// isSnapshotHeader reports whether an object is the first document of a snapshot.
-func isSnapshotHeader(o *unstructured.Unstructured) bool {
-	return o.GetAPIVersion() == live.APIVersion && o.GetKind() == live.Kind
+// isHeaderKind reports whether a kind is that of the first document of a snapshot.
+func isHeaderKind(kind schema.GroupVersionKind) bool {
+	return kind == schema.FromAPIVersionAndKind(live.APIVersion, live.Kind)
 }
 
 // State returns the objects that decide about others, as Options.State has them.
@@ -114,9 +121,10 @@ func (f *AuditFiles) State() []input.Document { return f.state }
 // IsComplete reports whether the files have a snapshot, which has all that decides.
 func (f *AuditFiles) IsComplete() bool { return f.complete }
 
-// each calls do with each object of the files.
-func (f *AuditFiles) each(ctx context.Context, do func(input.Document, *input.Error) error) error {
-	reader := &input.Reader{Exclude: f.Exclude}
+// each calls do with each object of the files, or with those of the kinds that are wanted.
+func (f *AuditFiles) each(ctx context.Context, wanted func(schema.GroupVersionKind) bool,
+	do func(input.Document, *input.Error) error) error {
+	reader := &input.Reader{Exclude: f.Exclude, Wanted: wanted}
 	if f.Stdin != nil {
 		if _, err := f.Stdin.Seek(0, io.SeekStart); err != nil {
 			return fmt.Errorf("reading the standard input again: %w", err)

@@ -63,8 +63,8 @@ func (a *auditing) prepare(ctx context.Context, e *existing) (ok bool, err error
 // fromFiles tells the objects of files.
 func (a *auditing) fromFiles(ctx context.Context, tell func(existing) error) error {
 	a.owners = a.asked.Files.owners
-	err := a.asked.Files.each(ctx, func(d input.Document, problem *input.Error) error {
-		if problem == nil && isSnapshotHeader(d.Object) {
+	err := a.asked.Files.each(ctx, nil, func(d input.Document, problem *input.Error) error {
+		if problem == nil && isHeaderKind(d.Object.GroupVersionKind()) {
 			return nil
 		}
 		return tell(existing{Document: d, problem: problem})

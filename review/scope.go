@@ -138,7 +138,7 @@ func without(plugins, others []plugin.Descriptor) []plugin.Descriptor {
 func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	switch {
-	case kind.GroupKind() == quotaKind: // a quota counts, see audit's usage
+	case kind.GroupKind() == quotaKind: // it counts, and changes nothing
 	case kind.GroupKind() == schema.GroupKind{Kind: "LimitRange"}:
 		s.add("", "pods", "persistentvolumeclaims")
 	case kind.Group != admissionregistrationv1.GroupName:

@@ -5,7 +5,7 @@ package input
 import (
 	"bufio"
 	"bytes"
-	"encoding/json"
+	gojson "encoding/json"
 	"errors"
 	"fmt"
 	"regexp"
@@ -16,6 +16,7 @@ import (
 	yamlv3 "go.yaml.in/yaml/v3"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	utiljson "k8s.io/apimachinery/pkg/util/json"
+	"sigs.k8s.io/json"
 	"sigs.k8s.io/yaml"
 )
 
@@ -123,8 +124,8 @@ func split(data []byte) []part {
 func (p part) values() []part {
 	var all []part
 	p.text = bytes.TrimLeft(p.text, " ")
-	for decoder := json.NewDecoder(bytes.NewReader(p.text)); bytes.HasPrefix(p.text, []byte("{")); {
-		var value json.RawMessage
+	for decoder := gojson.NewDecoder(bytes.NewReader(p.text)); bytes.HasPrefix(p.text, []byte("{")); {
+		var value gojson.RawMessage
 		if decoder.Decode(&value) != nil {
 			break
 		}
@@ -146,15 +147,7 @@ var grammarErrors = []string{"did not find expected key", "did not find expected
 
 // decode reads one document: an object, or a list of objects.
 func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
-	var content any
-	toJSON := yaml.YAMLToJSONStrict
-	if r.Lax {
-		toJSON = yaml.YAMLToJSON
-	}
-	encoded, err := toJSON(text)
-	if err == nil {
-		err = utiljson.Unmarshal(encoded, &content)
-	}
+	content, err := r.parseText(text)
 	if err != nil {
 		if at := bytes.Index(text, []byte("{{")); at >= 0 {
 			return nil, templateError(source, text, at)
@@ -185,6 +178,27 @@ func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
 		}
 		return source
 	})
+}
+
+// parseText parses YAML or JSON. Unless the reader is lax, no field may be there twice.
+func (r *Reader) parseText(text []byte) (content any, err error) {
+	if bytes.HasPrefix(bytes.TrimSpace(text), []byte("{")) {
+		// A mapping in YAML may begin like that, too, and YAML's errors name lines.
+		if twice, err := json.UnmarshalStrict(text, &content); err == nil && (r.Lax || len(twice) == 0) {
+			return content, nil
+		}
+		content = nil
+	}
+	toJSON := yaml.YAMLToJSONStrict
+	if r.Lax {
+		toJSON = yaml.YAMLToJSON
+	}
+	encoded, err := toJSON(text)
+	if err != nil {
+		return nil, err
+	}
+	err = utiljson.Unmarshal(encoded, &content)
+	return content, err
 }
 
 // isList reports whether an object is a list of others: a List, a PodList, or any other object with

@@ -93,6 +93,9 @@ func (s *stream) tell(p part, item bool) error {
 		parts = p.values()
 	}
 	for _, p := range parts {
+		if !s.isWanted(p.text) {
+			continue
+		}
 		documents, err := s.decode(Source{s.name, p.line}, p.text)
 		for _, d := range documents {
 			if err := s.do(d, nil); err != nil {

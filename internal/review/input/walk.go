@@ -9,6 +9,8 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // manifestSuffixes are the suffixes of the files that are read in a directory.
@@ -26,6 +28,9 @@ type Reader struct {
 	Lax bool
 	// Within are the folders that all files must be in; nil for any.
 	Within Folders
+	// Wanted, if not nil, reports whether Each tells objects of a kind. A part whose text shows that it has none is
+	// left out unread, even if it has errors.
+	Wanted func(schema.GroupVersionKind) bool
 
 	leftOut leftOutFiles
 	// seen has the files and directories that were found, by their paths without links.
