@@ -20,8 +20,7 @@ var impactRules = []struct {
 	group, resource, expression string
 }{
 	{6, "", "pods", "object.spec.containers.all(c, !c.image.endsWith(':latest%d'))"},
-	{5, "", "pods", "object.spec.containers.all(c, has(c.resources) && has(c.resources.limits) && " +
-		"'memory' in c.resources.limits && c.name != 'c%d')"},
+	{5, "", "pods", "object.spec.containers.all(c, c.imagePullPolicy != 'Never' && has(c.resources) && c.name != 'c%d')"},
 	{4, "", "pods", "!has(object.spec.volumes) || object.spec.volumes.all(v, !has(v.hostPath) || v.name == 'v%d')"},
 	{5, "apps", "deployments", "object.spec.replicas <= 10%d"},
 	{5, "apps", "deployments", "object.spec.template.spec.containers.all(c, c.image.startsWith('registry.example.com/') || " +
@@ -92,7 +91,7 @@ securityContext: {}
 `
 
 // impactMetadata stands for @meta@ in the templates.
-const impactMetadata = `namespace: team-@ns@, uid: 5f0f3c5e-0000-4000-8000-@uid@, resourceVersion: "@uid@", ` +
+const impactMetadata = `namespace: team-@ns@, uid: 5f0f3c5e-@n@, resourceVersion: "@uid@", ` +
 	`creationTimestamp: "2026-01-01T00:00:00Z", labels: {app: web-@n@, team: team-@ns@, app.kubernetes.io/name: web}, ` +
 	`annotations: {example.com/build: "@n@"}`
 
