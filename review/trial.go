@@ -64,11 +64,7 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 			err = errors.Join(err, t.Close())
 		}
 	}()
-	// The addresses and ports of services are taken, so they would refuse the writes that took them. Only webhooks
-	// that are asked need services.
-	without := func(o *unstructured.Unstructured) bool {
-		return options.Webhooks != plugin.WebhooksAsked && o.GroupVersionKind() == service
-	}
+	without := options.bearsOnNothing()
 	options.State = slices.DeleteFunc(slices.Clone(options.State), func(d input.Document) bool { return without(d.Object) })
 	if t.candidate, err = startCandidate(ctx, &options); err != nil {
 		return nil, err
