@@ -44,7 +44,7 @@ const auditAgent = "gatehouse-audit"
 // that it is partial. Its memory doesn't depend on the number of objects, except for one list that
 // is read from a cluster: of that it keeps the names.
 func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, error) {
-	within, err := t.scopeOf(ctx, &t.options)
+	within, err := t.scopeOfObjects(ctx)
 	if err != nil {
 		return nil, err
 	}

@@ -39,7 +39,12 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 	if err != nil {
 		return nil, err
 	}
-	p := &replaying{Trial: t, known: newNamespaceLoader(t), alone: o.Alone}
+	within, err := t.scopeOfRequests(ctx)
+	if err != nil {
+		return nil, err
+	}
+	within.all = within.all || o.Report.ShowAll
+	p := &replaying{Trial: t, known: newNamespaceLoader(t), alone: o.Alone, within: within}
 	shown := time.Now()
 	err = judge.Each(ctx, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
 		if o.Progress != nil && time.Since(shown) > progressInterval {
@@ -142,6 +147,8 @@ type replaying struct {
 	*Trial
 	alone bool
 	known namespaceLoader
+	// within holds the resources about which requests may end otherwise.
+	within *scope
 }
 
 // A question is a record to be judged.
@@ -211,6 +218,8 @@ func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
 		result.Time = &metav1.Time{Time: q.Time}
 	}
 	switch {
+	case q.Resource.Resource != "" && !p.within.matches(q.Resource.GroupResource()):
+		return result // it ends as it did
 	case q.Unjudged != "":
 		result.Unjudged = string(q.Unjudged)
 		return result

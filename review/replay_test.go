@@ -128,3 +128,39 @@ func TestReplayIsInterrupted(t *testing.T) {
 		t.Errorf("%v\n%s", err, &text)
 	}
 }
+
+// A request about a resource on which the candidate can't act ends as it did, even if the log hasn't its object.
+func TestReplayOfOtherResources(t *testing.T) {
+	withoutObject := strings.Replace(recordedEvent("1", `{"name": "prices"}`), `"requestObject"`, `"ignored"`, 1)
+	for _, test := range []struct {
+		name, candidate string
+		judged          int
+	}{
+		{"its resource", needsTeam, 0},
+		{"another resource", strings.Replace(needsTeam, "[configmaps]", "[secrets]", 1), 1},
+		{"a subresource", strings.Replace(needsTeam, "[configmaps]", "[configmaps/status]", 1), 0},
+		{"all resources", strings.Replace(needsTeam, "[configmaps]", "['*']", 1), 0},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			candidate, errs := review.Read([]string{"-"}, strings.NewReader(test.candidate))
+			if len(errs) > 0 {
+				t.Fatal(errs)
+			}
+			trial, err := review.StartTrial(t.Context(), review.TrialOptions{Options: review.Options{Config: policyServer()},
+				Candidate: candidate, Before: policyServer()})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer trial.Close()
+			report, err := trial.Replay(t.Context(), review.ReplayOptions{Records: []string{"-"},
+				Stdin: strings.NewReader(oneLine(withoutObject))})
+			if err != nil {
+				t.Fatal(err)
+			}
+			defer report.Close()
+			if s := report.Summary(); s.Writes != 1 || s.Judged != test.judged || s.Refused != 0 {
+				t.Errorf("%+v", s)
+			}
+		})
+	}
+}

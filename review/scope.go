@@ -13,11 +13,13 @@ import (
 	"gatehouse.dev/plugin"
 )
 
-// A scope holds the resources on whose objects a candidate may act when they are created or updated. It may
-// have more, never fewer.
+// A scope holds the resources on whose objects a candidate may act. It may have more, never fewer.
 type scope struct {
 	all   bool
 	rules []scopeRule
+	// anyRequest says that requests of all operations and about subresources count. Otherwise only the creation and
+	// the update of objects do.
+	anyRequest bool
 }
 
 // A scopeRule has the resources of a rule, in all versions. Each of its lists may have "*".
@@ -56,13 +58,22 @@ func (s *scope) matches(resource schema.GroupResource) bool {
 	})
 }
 
-// add adds resources in all groups, or those of one group.
+// add adds resources of a group.
 func (s *scope) add(group string, resources ...string) {
 	s.rules = append(s.rules, scopeRule{[]string{group}, resources})
 }
 
-// scopeOf returns the scope of a trial's candidate, and of what it is compared with.
-func (t *Trial) scopeOf(ctx context.Context, o *TrialOptions) (*scope, error) {
+// scopeOfRequests returns the resources about which requests may end otherwise by a trial's candidate.
+func (t *Trial) scopeOfRequests(ctx context.Context) (*scope, error) {
+	o := &t.options
+	s := &scope{all: t.before == nil || o.OtherPlugins || len(o.PodSecurity) > 0, anyRequest: true}
+	return s, t.addDocuments(ctx, s, o)
+}
+
+// scopeOfObjects returns the resources whose objects a trial's candidate, or what it is compared with, may act on
+// when they are created or updated.
+func (t *Trial) scopeOfObjects(ctx context.Context) (*scope, error) {
+	o := &t.options
 	s := &scope{all: t.before == nil}
 	if o.OtherPlugins {
 		t.addPlugins(s, o)
@@ -70,12 +81,17 @@ func (t *Trial) scopeOf(ctx context.Context, o *TrialOptions) (*scope, error) {
 	if len(o.PodSecurity) > 0 {
 		s.add("", "pods", "podtemplates")
 	}
+	return s, t.addDocuments(ctx, s, o)
+}
+
+// addDocuments adds the resources on which the objects of the candidate and of what it is compared with bear.
+func (t *Trial) addDocuments(ctx context.Context, s *scope, o *TrialOptions) error {
 	for _, d := range slices.Concat(o.Candidate, o.Against) {
 		if err := t.addDocument(ctx, s, d.Object); err != nil {
-			return nil, err
+			return err
 		}
 	}
-	return s, nil
+	return nil
 }
 
 // isAddition reports whether the candidate can only refuse more than what it is compared with: it changes no
@@ -200,7 +216,7 @@ func (s *scope) addRules(rules []any, exact bool) {
 			return values
 		}
 		operations := list("operations")
-		if !slices.ContainsFunc(operations, func(o string) bool { return o == "*" || o == "CREATE" || o == "UPDATE" }) {
+		if !s.anyRequest && !slices.ContainsFunc(operations, func(o string) bool { return o == "*" || o == "CREATE" || o == "UPDATE" }) {
 			continue
 		}
 		r := scopeRule{groups: list("apiGroups")}
@@ -209,7 +225,7 @@ func (s *scope) addRules(rules []any, exact bool) {
 		}
 		for _, resource := range list("resources") {
 			name, subresource, ok := strings.Cut(resource, "/")
-			if !ok || name == "*" && subresource == "*" {
+			if !ok || s.anyRequest || name == "*" && subresource == "*" {
 				r.resources = append(r.resources, name)
 			}
 		}
