@@ -10,8 +10,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation/field"
+	"k8s.io/apiserver/pkg/cel/common"
+	celopenapi "k8s.io/apiserver/pkg/cel/openapi"
 	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/client-go/discovery"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"gatehouse.dev/internal/expression"
 )
@@ -64,16 +67,21 @@ func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissi
 		}
 	}
 	var unknown []UnknownField
+	untyped := f.untypedFields(kinds)
 	for e, text := range texts {
-		seen := map[expression.TypeIssue]bool{}
+		told, seen := map[string]bool{}, map[expression.TypeIssue]bool{}
 		for _, found := range issues {
 			for _, issue := range found[e] {
-				if !seen[issue] && !slices.ContainsFunc(issues, func(other [][]expression.TypeIssue) bool {
-					return !lacks(other[e], issue, text)
-				}) {
-					unknown = append(unknown, UnknownField{Path: paths[e], Message: issue.Message, Kinds: kinds})
+				if seen[issue] || told[issue.Message] || untyped[fieldOf(issue)] {
+					continue
 				}
 				seen[issue] = true
+				if !slices.ContainsFunc(issues, func(other [][]expression.TypeIssue) bool {
+					return !lacks(other[e], issue, text)
+				}) {
+					told[issue.Message] = true
+					unknown = append(unknown, UnknownField{Path: paths[e], Message: issue.Message, Kinds: kinds})
+				}
 			}
 		}
 	}
@@ -82,6 +90,38 @@ func (f *PolicyFields) Unknown(policy *admissionregistrationv1.ValidatingAdmissi
 
 // undefinedField is the beginning of CEL's message about a missing field.
 const undefinedField = "undefined field"
+
+// fieldOf returns the name of the field that an issue is about.
+func fieldOf(issue expression.TypeIssue) string {
+	return strings.Trim(strings.TrimPrefix(issue.Message, undefinedField), " '")
+}
+
+// untypedFields returns the names of the kinds' fields that have no type in CEL, such as maps of quantities. They
+// are there, though the type checker takes them for undefined.
+func (f *PolicyFields) untypedFields(kinds []schema.GroupVersionKind) map[string]bool {
+	names := map[string]bool{}
+	var look func(s *spec.Schema)
+	look = func(s *spec.Schema) {
+		for name, property := range s.Properties {
+			if common.SchemaDeclType(&celopenapi.Schema{Schema: &property}, false) == nil {
+				names[name] = true
+			}
+			look(&property)
+		}
+		if s.Items != nil && s.Items.Schema != nil {
+			look(s.Items.Schema)
+		}
+		if s.AdditionalProperties != nil && s.AdditionalProperties.Schema != nil {
+			look(s.AdditionalProperties.Schema)
+		}
+	}
+	for _, kind := range kinds {
+		if stated, _, err := f.types.schemaOf(kind); err == nil {
+			look(stated)
+		}
+	}
+	return names
+}
 
 // expressionsOf returns a policy's expressions and their paths.
 func expressionsOf(policy *admissionregistrationv1.ValidatingAdmissionPolicy) (paths, texts []string) {

@@ -37,11 +37,16 @@ func TestUnknownFields(t *testing.T) {
 			"spec.validations[0].expression: undefined field 'hostNetwrk' of apps/v1 DaemonSet, " + deployment}},
 		"a part of what one has": {podsToo +
 			validation("has(object.spec.template) && object.spec.template.spec.hostNetwork"), nil},
+		"one that is read twice": {both + validation("object.nope == 1 || object.nope == 2"), []string{
+			"spec.validations[0].expression: undefined field 'nope' of apps/v1 DaemonSet, " + deployment}},
 		"a part of what none has": {podsToo + validation("true && "+hostNetwork), []string{
 			"spec.validations[0].expression: undefined field 'hostNetwrk' of v1 Pod, " + deployment}},
 		"each one's own": {podsToo + validation("object.spec.replicas == 1 || object.spec.hostname == 'a'"), nil},
 		"on another line": {podsToo + validation(`object.spec.hostname == 'a' ||\n  object.nope == 1`),
 			[]string{"spec.validations[0].expression: undefined field 'nope' of v1 Pod, " + deployment}},
+		"fields without a type": {rule(`""`, "v1", "pods") +
+			validation("object.spec.containers.all(c, has(c.resources.limits) && 'memory' in c.resources.limitz)"), []string{
+			"spec.validations[0].expression: undefined field 'limitz' of v1 Pod"}},
 		"other types":   {both + validation("object.metadata.name == 1"), nil},
 		"a wildcard":    {rule("apps", `"*"`, "deployments") + validation("object.nope == 1"), nil},
 		"a subresource": {rule("apps", "v1", "deployments, deployments/scale") + validation("object.nope == 1"), nil},

@@ -28,6 +28,7 @@ import (
 	listers "k8s.io/client-go/listers/admissionregistration/v1"
 	"k8s.io/client-go/tools/cache"
 	"k8s.io/client-go/util/workqueue"
+	"k8s.io/kube-openapi/pkg/validation/spec"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/generated/openapi"
 
@@ -232,11 +233,7 @@ func (t *policyTypes) typedFor(kind, params schema.GroupVersionKind) (*expressio
 
 // typeOf returns the type of a kind's objects, and reports whether it never changes.
 func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (declared *apiservercel.DeclType, fixed bool, err error) {
-	stated, err := builtInTypes().ResolveSchema(kind)
-	fixed = err == nil
-	if errors.Is(err, resolver.ErrSchemaNotFound) {
-		stated, err = t.custom.ResolveSchema(kind)
-	}
+	stated, fixed, err := t.schemaOf(kind)
 	if err != nil {
 		return nil, false, err
 	}
@@ -244,6 +241,16 @@ func (t *policyTypes) typeOf(kind schema.GroupVersionKind) (declared *apiserverc
 		declared = declared.MaybeAssignTypeName(fmt.Sprintf("%s%d", kind.Kind, time.Now().Nanosecond()))
 	}
 	return declared, fixed, nil
+}
+
+// schemaOf returns the schema of a kind's objects, and reports whether it never changes.
+func (t *policyTypes) schemaOf(kind schema.GroupVersionKind) (stated *spec.Schema, fixed bool, err error) {
+	stated, err = builtInTypes().ResolveSchema(kind)
+	fixed = err == nil
+	if errors.Is(err, resolver.ErrSchemaNotFound) {
+		stated, err = t.custom.ResolveSchema(kind)
+	}
+	return stated, fixed, err
 }
 
 // kinds returns the kinds that the policy's rules name, in order, and reports whether these are all
