@@ -61,6 +61,7 @@ controller Kubernetes ever shipped, in one ordered list.
   gatehouse dashboard     a page that shows what became of each request, and why
   gatehouse review        what a cluster would do with manifests, before they are deployed
   gatehouse test          tests of what policies and quotas admit and refuse
+  gatehouse lint          webhooks that can lock a cluster, and policies that do nothing
   gatehouse snapshot      the objects that admission reads in a cluster, for reviews
   gatehouse webhook       the plugins for a cluster whose API server is somebody else's
   gatehouse backup        what a server keeps, in one file; gatehouse restore makes it a server's
@@ -81,7 +82,7 @@ controller Kubernetes ever shipped, in one ordered list.
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(plugins),
-		newReview(plugins), newTest(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), command.New(plugins),
+		newReview(plugins), newTest(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), newLint(), command.New(plugins),
 		newEnvtest(), newBackup(), newRestore(), newKubeconfig(), newVersion())
 	completeNames(root, plugins)
 	return root

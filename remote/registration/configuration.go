@@ -23,7 +23,7 @@ const leaveAloneAnnotation = "admissions.enforcer/disabled"
 // servers verify the serving certificate with caBundle. If it is empty, they use the roots that
 // they trust anyway.
 func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebhookConfiguration {
-	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metadata(o)}
+	c := &admissionregistrationv1.MutatingWebhookConfiguration{ObjectMeta: metadata(o, plugin.Mutating)}
 	for _, call := range Calls(o) {
 		if call.Phase != plugin.Mutating {
 			continue
@@ -44,7 +44,7 @@ func Mutating(o *Options, caBundle []byte) *admissionregistrationv1.MutatingWebh
 
 // Validating returns the configuration of the validating phase, or nil if no plugin has one.
 func Validating(o *Options, caBundle []byte) *admissionregistrationv1.ValidatingWebhookConfiguration {
-	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metadata(o)}
+	c := &admissionregistrationv1.ValidatingWebhookConfiguration{ObjectMeta: metadata(o, plugin.Validating)}
 	for _, call := range Calls(o) {
 		if call.Phase == plugin.Validating {
 			c.Webhooks = append(c.Webhooks, webhookOf(o, &call, caBundle))
@@ -56,9 +56,13 @@ func Validating(o *Options, caBundle []byte) *admissionregistrationv1.Validating
 	return c
 }
 
-func metadata(o *Options) metav1.ObjectMeta {
-	return metav1.ObjectMeta{Name: o.Name, Labels: o.Installation().Labels(),
-		Annotations: map[string]string{leaveAloneAnnotation: "true"}}
+// metadata returns the metadata of the configuration of a phase.
+func metadata(o *Options, phase plugin.Phase) metav1.ObjectMeta {
+	annotations := map[string]string{leaveAloneAnnotation: "true"}
+	if lines := ignored(o, phase); lines != "" {
+		annotations[lintAnnotation] = lines
+	}
+	return metav1.ObjectMeta{Name: o.Name, Labels: o.Installation().Labels(), Annotations: annotations}
 }
 
 // webhookOf returns the webhook of a call. It sets the fields that API servers default, so that it

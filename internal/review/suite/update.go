@@ -14,6 +14,7 @@ import (
 	"go.yaml.in/yaml/v3"
 
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/review/yamltext"
 )
 
 // position is the position of an expected object in its file.
@@ -98,7 +99,7 @@ func rewrite(path string, data []byte, updates []Update) ([]byte, error) {
 
 // splice returns a text in which a mapping is updated.
 func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string, error) {
-	begin, err := offset(text, n.Line, n.Column)
+	begin, err := yamltext.Offset(text, n.Line, n.Column)
 	if err != nil {
 		return "", err
 	}
@@ -110,9 +111,9 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 		if err != nil {
 			return "", err
 		}
-		return text[:begin] + strings.TrimPrefix(indentLines(block, indent), indent) + text[end:], nil
+		return text[:begin] + strings.TrimPrefix(yamltext.Indent(block, indent), indent) + text[end:], nil
 	}
-	end, err := flowEnd(text, begin)
+	end, err := yamltext.FlowEnd(text, begin)
 	if err != nil {
 		return "", err
 	}
@@ -123,7 +124,7 @@ func splice(text string, n *yaml.Node, got map[string]any, compact bool) (string
 			return "", err
 		}
 		indent := strings.Repeat(" ", strings.LastIndex(line, "object")+2)
-		block = strings.TrimSuffix(indentLines(block, indent), "\n")
+		block = strings.TrimSuffix(yamltext.Indent(block, indent), "\n")
 		return strings.TrimRight(text[:begin], " ") + "\n" + block + text[end:], nil
 	}
 	flow, err := reencode(text[begin:end], got, compact, true)
@@ -224,26 +225,6 @@ func renewFields(n *yaml.Node, got map[string]any) error {
 	return nil
 }
 
-// offset returns the offset of a line and column, which count from 1.
-func offset(text string, line, column int) (int, error) {
-	at := 0
-	for range line - 1 {
-		next := strings.IndexByte(text[at:], '\n')
-		if next < 0 {
-			return 0, errors.New("the file has changed meanwhile")
-		}
-		at += next + 1
-	}
-	for range column - 1 { // which are counted in characters
-		if at >= len(text) || text[at] == '\n' {
-			return 0, errors.New("the file has changed meanwhile")
-		}
-		for at++; at < len(text) && text[at]&0xC0 == 0x80; at++ {
-		}
-	}
-	return at, nil
-}
-
 // blockEnd returns the offset behind the last line of a block that begins at an offset and has an
 // indentation.
 func blockEnd(text string, begin, indent int) int {
@@ -264,50 +245,6 @@ func blockEnd(text string, begin, indent int) int {
 		at = next
 	}
 	return end
-}
-
-// flowEnd returns the offset behind the bracket that closes the one at an offset.
-func flowEnd(text string, begin int) (int, error) {
-	depth, quote := 0, byte(0)
-	for i := begin; i < len(text); i++ {
-		c := text[i]
-		switch {
-		case quote == '"' && c == '\\', quote == '\'' && strings.HasPrefix(text[i:], "''"):
-			i++
-		case quote != 0:
-			if c == quote {
-				quote = 0
-			}
-		case c == '"' || c == '\'':
-			before := strings.TrimRight(text[begin:i], " \n")
-			if strings.ContainsRune(",:{[", rune(before[len(before)-1])) {
-				quote = c // and not one within a word
-			}
-		case c == '#' && (text[i-1] == ' ' || text[i-1] == '\n'):
-			for i < len(text) && text[i] != '\n' {
-				i++
-			}
-		case c == '{' || c == '[':
-			depth++
-		case c == '}' || c == ']':
-			if depth--; depth == 0 {
-				return i + 1, nil
-			}
-		}
-	}
-	return 0, errors.New("it has no end")
-}
-
-// indentLines returns a text with every line indented.
-func indentLines(text, by string) string {
-	var b strings.Builder
-	for line := range strings.Lines(text) {
-		if strings.TrimSpace(line) != "" {
-			b.WriteString(by)
-		}
-		b.WriteString(line)
-	}
-	return b.String()
 }
 
 // listLine matches a field with a list in the lines below it.
