@@ -208,7 +208,7 @@ func (l *linting) readCluster(c *cobra.Command, o *lint.Options) (unread []error
 	if err != nil {
 		return nil, nil, err
 	}
-	objects, resources, gaps, notes, err := cluster.Gather(c.Context(), inventory.Kinds)
+	objects, resources, gaps, notes, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
 	if err != nil {
 		return nil, nil, err
 	}

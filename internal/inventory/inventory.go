@@ -58,6 +58,11 @@ var Kinds = []schema.GroupKind{
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"},
 }
 
+// ClusterKinds returns the kinds that are read of a cluster: all but Secrets, whose data is never read.
+func ClusterKinds() []schema.GroupKind {
+	return slices.DeleteFunc(slices.Clone(Kinds), func(k schema.GroupKind) bool { return k.Kind == "Secret" })
+}
+
 // New returns the inventory of documents. Objects without a namespace are in namespace. The errors are
 // *input.Errors of the objects that can't be decoded.
 func New(documents []input.Document, namespace string, complete bool) (*Inventory, []error) {
@@ -87,13 +92,13 @@ func (i *Inventory) add(d input.Document, namespace string) error {
 	case "MutatingWebhookConfiguration", "ValidatingWebhookConfiguration":
 		return i.addWebhooks(d)
 	case "ValidatingAdmissionPolicy", "MutatingAdmissionPolicy":
-		p, err := newPolicy(d)
+		p, err := newPolicy(d, i.Complete)
 		if err == nil {
 			i.Policies = append(i.Policies, p)
 		}
 		return err
 	case "ValidatingAdmissionPolicyBinding", "MutatingAdmissionPolicyBinding":
-		b, err := newBinding(d)
+		b, err := newBinding(d, i.Complete)
 		if err == nil {
 			i.Bindings = append(i.Bindings, b)
 		}
@@ -195,8 +200,11 @@ func decodeInto[T any](object *unstructured.Unstructured, use func(*T)) error {
 }
 
 // decodeStrict is decodeInto for objects whose fields must all be known: a field that is misspelt would go
-// unnoticed.
-func decodeStrict[T any](object *unstructured.Unstructured, use func(*T)) error {
+// unnoticed. Objects that a cluster has stored may have fields of a newer Kubernetes.
+func decodeStrict[T any](object *unstructured.Unstructured, stored bool, use func(*T)) error {
+	if stored {
+		return decodeInto(object, use)
+	}
 	var typed T
 	err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(object.Object, &typed, true)
 	if err != nil {

@@ -21,18 +21,18 @@ type Policy struct {
 	Fails bool
 }
 
-func newPolicy(d input.Document) (*Policy, error) {
+func newPolicy(d input.Document, stored bool) (*Policy, error) {
 	p := &Policy{Document: d}
 	fails := func(f *admissionregistrationv1.FailurePolicyType) bool {
 		return f == nil || *f == admissionregistrationv1.Fail
 	}
 	if d.Object.GetKind() == "MutatingAdmissionPolicy" {
-		return p, decodeStrict(d.Object, func(o *admissionregistrationv1.MutatingAdmissionPolicy) {
+		return p, decodeStrict(d.Object, stored, func(o *admissionregistrationv1.MutatingAdmissionPolicy) {
 			p.Mutating, p.ParamKind, p.Constraints = o, o.Spec.ParamKind, o.Spec.MatchConstraints
 			p.Variables, p.MatchConditions, p.Fails = o.Spec.Variables, o.Spec.MatchConditions, fails(o.Spec.FailurePolicy)
 		})
 	}
-	return p, decodeStrict(d.Object, func(o *admissionregistrationv1.ValidatingAdmissionPolicy) {
+	return p, decodeStrict(d.Object, stored, func(o *admissionregistrationv1.ValidatingAdmissionPolicy) {
 		p.Validating, p.ParamKind, p.Constraints = o, o.Spec.ParamKind, o.Spec.MatchConstraints
 		p.Variables, p.MatchConditions, p.Fails = o.Spec.Variables, o.Spec.MatchConditions, fails(o.Spec.FailurePolicy)
 	})
@@ -53,14 +53,14 @@ type Binding struct {
 	Actions []admissionregistrationv1.ValidationAction
 }
 
-func newBinding(d input.Document) (*Binding, error) {
+func newBinding(d input.Document, stored bool) (*Binding, error) {
 	b := &Binding{Document: d}
 	if b.Mutating = d.Object.GetKind() == "MutatingAdmissionPolicyBinding"; b.Mutating {
-		return b, decodeStrict(d.Object, func(o *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
+		return b, decodeStrict(d.Object, stored, func(o *admissionregistrationv1.MutatingAdmissionPolicyBinding) {
 			b.PolicyName, b.ParamRef, b.Resources = o.Spec.PolicyName, o.Spec.ParamRef, o.Spec.MatchResources
 		})
 	}
-	return b, decodeStrict(d.Object, func(o *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
+	return b, decodeStrict(d.Object, stored, func(o *admissionregistrationv1.ValidatingAdmissionPolicyBinding) {
 		b.PolicyName, b.ParamRef, b.Resources = o.Spec.PolicyName, o.Spec.ParamRef, o.Spec.MatchResources
 		b.Actions = o.Spec.ValidationActions
 	})

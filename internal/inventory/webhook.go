@@ -38,11 +38,8 @@ func (w *Webhook) Fails() bool { return *w.FailurePolicy == admissionregistratio
 func (w *Webhook) Configuration() string { return w.Document.Object.GetName() }
 
 func (i *Inventory) addWebhooks(d input.Document) error {
-	decode := decodeStrict[admissionregistrationv1.MutatingWebhookConfiguration]
-	if d.Object.GetAPIVersion() != admissionregistrationv1.SchemeGroupVersion.String() {
-		decode = decodeInto
-	}
-	return decode(d.Object, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
+	older := d.Object.GetAPIVersion() != admissionregistrationv1.SchemeGroupVersion.String()
+	return decodeStrict(d.Object, i.Complete || older, func(c *admissionregistrationv1.MutatingWebhookConfiguration) {
 		for n := range c.Webhooks {
 			w := &Webhook{MutatingWebhook: *c.Webhooks[n].DeepCopy(), Document: d, Index: n,
 				Mutating: d.Object.GetKind() == "MutatingWebhookConfiguration", Stated: c.Webhooks[n]}
