@@ -169,7 +169,7 @@ func Snapshot(ctx context.Context, options Options, documents []input.Document) 
 		return nil, err
 	}
 	defer func() { err = errors.Join(err, r.Close()) }()
-	state, err := readEverything(ctx, cluster, r.objects(documents), r)
+	state, err := readEverything(ctx, cluster, live.Want{Objects: r.objects(documents)}, r)
 	if err != nil {
 		return nil, err
 	}

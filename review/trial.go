@@ -87,7 +87,11 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 		for _, side := range sides {
 			kinds = append(kinds, side.reviewer)
 		}
-		state, err := readEverything(ctx, options.Live, nil, kinds...)
+		want := live.Want{}
+		for _, d := range slices.Concat(options.Candidate, options.Against) {
+			want.Policies = append(want.Policies, d.Object)
+		}
+		state, err := readEverything(ctx, options.Live, want, kinds...)
 		if err != nil {
 			return nil, err
 		}
@@ -277,10 +281,9 @@ func (t *Trial) namespace(ctx context.Context, name string) (*unstructured.Unstr
 	return r.getStored(ctx, mapping, "", name)
 }
 
-// readEverything reads everything from a cluster that could decide a verdict of the reviewers' servers, and
-// the objects if the cluster has them. It reads all namespaces.
-func readEverything(ctx context.Context, cluster *live.Cluster, objects []*unstructured.Unstructured,
-	of ...*Reviewer) (*live.State, error) {
+// readEverything reads what is wanted from a cluster, and everything that could decide a verdict of the
+// reviewers' servers. It reads all namespaces.
+func readEverything(ctx context.Context, cluster *live.Cluster, want live.Want, of ...*Reviewer) (*live.State, error) {
 	kinds := append(of[0].decidingKinds(), service, definitions)
 	for _, r := range of[1:] {
 		for _, kind := range r.decidingKinds() {
@@ -289,7 +292,8 @@ func readEverything(ctx context.Context, cluster *live.Cluster, objects []*unstr
 			}
 		}
 	}
-	return cluster.Read(ctx, live.Want{Kinds: kinds, Objects: objects, Own: of[0].isBuiltIn})
+	want.Kinds, want.Own = kinds, of[0].isBuiltIn
+	return cluster.Read(ctx, want)
 }
 
 // Notes returns the notes about the state and the candidate.

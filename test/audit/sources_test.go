@@ -259,3 +259,24 @@ spec: {clusterIP: not-an-address, clusterIPs: [not-an-address], ports: [{port: 8
 		}
 	}
 }
+
+// Params of a policy that the cluster doesn't have yet are read from the cluster.
+func TestParamsOfTheCandidate(t *testing.T) {
+	s := startServer(t)
+	store(t, s, append(slices.Clone(state), manifest{resource: "v1 configmaps", namespace: "shop",
+		body: `{kind: ConfigMap, apiVersion: v1, metadata: {name: limits}, data: {prefix: l}}`},
+		manifest{resource: "v1 configmaps", namespace: "shop", body: `{kind: ConfigMap, apiVersion: v1, metadata: {name: other}}`}))
+	const group = "admissionregistration.k8s.io/v1"
+	policies := documents(t, []manifest{{body: `{kind: ValidatingAdmissionPolicy, apiVersion: ` + group + `, metadata: {name: prefix},
+spec: {paramKind: {apiVersion: v1, kind: ConfigMap}, matchConstraints: {resourceRules: [{operations: [CREATE], apiGroups: [""],
+apiVersions: [v1], resources: [configmaps]}]}, validations: [{expression: "object.metadata.name.startsWith(params.data.prefix)"}]}}`},
+		{body: `{kind: ValidatingAdmissionPolicyBinding, apiVersion: ` + group + `, metadata: {name: prefix}, spec: {policyName: prefix,
+validationActions: [Deny], paramRef: {name: limits, namespace: shop, parameterNotFoundAction: Deny}}}`}})
+	found := audit(t, policies, connect(t, s, nil)).byObject()
+	for name, want := range map[string]v1alpha1.Verdict{"limits": v1alpha1.Admitted, "other": v1alpha1.Refused} {
+		r := found[impact.Object{APIVersion: "v1", Kind: "ConfigMap", Namespace: "shop", Name: name}]
+		if r.Verdict != want || strings.Contains(r.Message, "no params") {
+			t.Errorf("ConfigMap %s: %s %s", name, r.Verdict, r.Message)
+		}
+	}
+}

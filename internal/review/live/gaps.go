@@ -107,8 +107,8 @@ func ParamKinds(objects []*unstructured.Unstructured) map[schema.GroupVersionKin
 }
 
 // paramNamespaces returns the namespaces of params that bindings name.
-func (r *reading) paramNamespaces() (in []string) {
-	for _, object := range r.found {
+func paramNamespaces(objects []*unstructured.Unstructured) (in []string) {
+	for _, object := range objects {
 		namespace, _, _ := unstructured.NestedString(object.Object, "spec", "paramRef", "namespace")
 		if namespace != "" && object.GroupVersionKind().Group == "admissionregistration.k8s.io" {
 			in = append(in, namespace)

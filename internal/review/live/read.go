@@ -40,6 +40,9 @@ type Want struct {
 	Everywhere []schema.GroupVersionKind
 	// Objects are read if the cluster has them.
 	Objects []*unstructured.Unstructured
+	// Policies are policies and bindings that the cluster need not have: their params are read, too. So are those of
+	// Objects.
+	Policies []*unstructured.Unstructured
 	// Own reports whether the caller's server has a kind by itself. For other kinds the cluster's
 	// CustomResourceDefinition is read.
 	Own func(schema.GroupVersionKind) bool
@@ -98,7 +101,8 @@ func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
 	}
 	// The policies determine which params to read.
 	tasks = nil
-	params, elsewhere := ParamKinds(slices.Collect(maps.Values(r.found))), r.paramNamespaces()
+	policies := slices.Concat(slices.Collect(maps.Values(r.found)), want.Objects, want.Policies)
+	params, elsewhere := ParamKinds(policies), paramNamespaces(policies)
 	for _, kind := range slices.SortedFunc(maps.Keys(params), func(a, b schema.GroupVersionKind) int {
 		return strings.Compare(a.String(), b.String())
 	}) {
