@@ -68,6 +68,7 @@ func TestDifferential(t *testing.T) {
 		t.Run("Skew"+version, func(t *testing.T) { compareSkew(ctx, t, bin, version) })
 	}
 	t.Run("Replay", func(t *testing.T) { compareReplay(ctx, t, bin) })
+	t.Run("Audit", func(t *testing.T) { compareAudit(ctx, t, bin) })
 	t.Run("Callers", func(t *testing.T) { authenticateCallers(ctx, t, bin) })
 	t.Run("Chart", func(t *testing.T) { runChart(ctx, t, bin) })
 	t.Run("Alone", func(t *testing.T) {

@@ -74,6 +74,9 @@ const (
 	onLampScales  = `{apiGroups: [example.com], apiVersions: [v1], resources: [lamps/scale, lamps/status], operations: [UPDATE]}`
 	onDeletions   = `{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [DELETE]}`
 	onAny         = `{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [CREATE, UPDATE], scope: Namespaced}`
+	onCluster     = `{apiGroups: ["*"], apiVersions: ["*"], resources: ["*"], operations: [CREATE, UPDATE], scope: Cluster}`
+	onCreations   = `{apiGroups: ["", apps], apiVersions: [v1], resources: [pods, services, deployments], operations: [CREATE]}`
+	onUpdates     = `{apiGroups: ["", example.com], apiVersions: [v1], resources: [services, configmaps, lamps], operations: [UPDATE]}`
 	onNamespaces  = `{apiGroups: [""], apiVersions: [v1], resources: [namespaces], operations: ["*"]}`
 	onEphemeral   = `{apiGroups: [""], apiVersions: [v1], resources: [pods/ephemeralcontainers], operations: [UPDATE]}`
 	onStatus      = `{apiGroups: [apps, ""], apiVersions: [v1], resources: [deployments/status, pods/status], operations: [UPDATE]}`
@@ -118,14 +121,17 @@ var trialPolicies = []trialPolicy{
 	{onEvictions, "request.userInfo.username != 'user-4'", ""},
 	{onDeployments, "object.spec.replicas < int(params.data.replicas)",
 		"paramKind: {apiVersion: v1, kind: ConfigMap}"},
+	{onCluster, "object.metadata.?annotations.?forbidden.orValue('') == ''", ""},
+	{onCreations, "object.metadata.?annotations.?a.orValue('') != 'b'", ""},
+	{onUpdates, "object.metadata.?labels.?keep.orValue('') == ''", ""},
 	{onNamespaces, "request.operation == 'DELETE' || object.metadata.name.size() < 6", ""},
 }
 
-// enforcedGroup is the group of users for whose dry runs the policies are in force.
+// enforcedGroup is the group of users for whom the policies are in force.
 const enforcedGroup = "enforced"
 
-// replayPolicies returns the candidate, and the requests that put the same policies in force for dry runs
-// alone. The last one waits until they are.
+// replayPolicies returns the candidate, and the requests that put the same policies in force for the users of
+// enforcedGroup. The last one waits until they are.
 func replayPolicies() (candidate string, enforced []request) {
 	const api = "/apis/admissionregistration.k8s.io/v1/validatingadmissionpolic"
 	var text strings.Builder
@@ -141,12 +147,12 @@ parameterNotFoundAction: Deny}}`, name)
 		fmt.Fprintf(&text, "---\nkind: ValidatingAdmissionPolicy\napiVersion: admissionregistration.k8s.io/v1\n"+
 			"metadata: {name: %s}\nspec:%s\n---\nkind: ValidatingAdmissionPolicyBinding\n"+
 			"apiVersion: admissionregistration.k8s.io/v1\nmetadata: {name: %s}\nspec: %s\n", name, indented, name, binding)
-		const dry = `{name: dry, expression: "request.dryRun && '` + enforcedGroup + `' in request.userInfo.groups"}`
-		forDryRuns := strings.Replace(indented, "matchConditions: [", "matchConditions: ["+dry+", ", 1)
-		if forDryRuns == indented {
-			forDryRuns += "\n  matchConditions: [" + dry + "]"
+		const of = `{name: enforced, expression: "'` + enforcedGroup + `' in request.userInfo.groups"}`
+		forGroup := strings.Replace(indented, "matchConditions: [", "matchConditions: ["+of+", ", 1)
+		if forGroup == indented {
+			forGroup += "\n  matchConditions: [" + of + "]"
 		}
-		enforced = append(enforced, create(api+"ies", "metadata: {name: "+name+"}\nspec:"+forDryRuns),
+		enforced = append(enforced, create(api+"ies", "metadata: {name: "+name+"}\nspec:"+forGroup),
 			create(api+"ybindings", "metadata: {name: "+name+"}\nspec: "+binding))
 	}
 	last := request{verb: "POST", path: namespaces + dryRun, body: "metadata: {name: longer-than-six}", until: "denied request"}.
