@@ -27,7 +27,7 @@ import (
 )
 
 // differentialTimeout bounds the whole comparison, with the build of the programs.
-const differentialTimeout = 19 * time.Minute
+const differentialTimeout = 29 * time.Minute
 
 // programsVariable is an environment variable with a directory that has the programs. If it is
 // empty, the test builds them.
