@@ -28,14 +28,16 @@ type candidate struct {
 	current        bool
 	podSecurity    []string
 	state          []string
-	cluster        *liveFlags
-	flags          *review.Flags
-	chain          *pflag.FlagSet // the flags that choose and configure the plugins
-	shared         *pflag.FlagSet // those of the server on both sides
-	output, dir    string
-	show           string
-	baseline       string
-	minJudged      float64
+	// stateAt says of which time the state is, now or start; empty for the command that has no such flag.
+	stateAt     string
+	cluster     *liveFlags
+	flags       *review.Flags
+	chain       *pflag.FlagSet // the flags that choose and configure the plugins
+	shared      *pflag.FlagSet // those of the server on both sides
+	output, dir string
+	show        string
+	baseline    string
+	minJudged   float64
 	// backup is the cluster that a backup has, which is the state; nil for none.
 	backup *live.Cluster
 	// source, if not nil, returns the state that is in the source, and whether it is complete.
@@ -50,7 +52,7 @@ func newCandidate(plugins []plugin.Descriptor) *candidate {
 func (c *candidate) addFlags(groups *cliflag.NamedFlagSets, command string) *pflag.FlagSet {
 	fs := groups.FlagSet(command)
 	fs.StringSliceVarP(&c.files, "filename", "f", nil,
-		"The candidate: files and directories with policies, bindings, params, webhook configurations, LimitRanges. "+
+		"The candidate: files and directories with policies, bindings, params, webhook configurations, LimitRanges, quotas. "+
 			"They replace the cluster's objects of the same names; its others stay.")
 	fs.BoolVar(&c.current, "current", false, "The candidate is what the cluster has already.")
 	fs.StringSliceVar(&c.podSecurity, "pod-security", nil,
@@ -98,6 +100,15 @@ func (c *candidate) check() error {
 	}
 	if c.show != "differences" && c.show != "all" {
 		return fmt.Errorf("--show: %q is neither differences nor all", c.show)
+	}
+	switch {
+	case c.stateAt != "" && c.stateAt != "now" && c.stateAt != "start":
+		return fmt.Errorf("--state-at: %q is neither start nor now", c.stateAt)
+	case c.stateAt == "start" && c.cluster.isSet():
+		return errors.New("--state-at=start: a cluster has its present state, and not that of the beginning of the log: name " +
+			"files with --state, and leave out --context and --kubeconfig")
+	case c.stateAt == "start" && len(c.state) == 0:
+		return errors.New("--state-at=start: name the state at the beginning of the log with --state")
 	}
 	if c.minJudged < 0 || c.minJudged > 100 {
 		return fmt.Errorf("--min-judged: %g is not a percentage from 0 to 100", c.minJudged)
@@ -155,6 +166,8 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 		}
 		*of.into = documents
 	}
+	hasQuotas := review.HasQuotas(slices.Concat(o.Candidate, o.Against))
+	o.Quotas = c.stateAt == "start" || c.stateAt == "" && hasQuotas
 	if c.cluster.isSet() {
 		if o.Live, o.Namespace, err = c.cluster.connect(command.Context(), progress); err != nil {
 			return fail(err)
@@ -175,8 +188,8 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 		o.State = append(o.State, state...)
 	}
 	if len(c.state) == 0 && o.Live == nil && !complete && !like {
-		c.runOnly(&o.Config.Admission, o.PodSecurity != nil)
-		c.runOnly(&before.Config.Admission, o.PodSecurity != nil)
+		c.runOnly(&o.Config.Admission, o.PodSecurity != nil, hasQuotas)
+		c.runOnly(&before.Config.Admission, o.PodSecurity != nil, hasQuotas)
 	}
 	if !c.current {
 		o.Before = before.Config
@@ -218,15 +231,18 @@ func (c *candidate) beforeFlags(command *cobra.Command, like bool) (*review.Flag
 	return flags, flags.ApplyLike(all)
 }
 
-// runOnly has only those plugins run that judge by policies and webhooks, and those that the user names: the others
-// depend on objects of a cluster.
-func (c *candidate) runOnly(o *config.Options, podSecurity bool) {
+// runOnly has only those plugins run that judge by policies and webhooks, by what the candidate has besides, and those
+// that the user names: the others depend on objects of a cluster.
+func (c *candidate) runOnly(o *config.Options, podSecurity, quotas bool) {
 	if o.Exact != nil {
 		return
 	}
 	o.Only = slices.Concat(review.PolicyPlugins(c.plugins), o.Enable)
 	if name := review.PodSecurityPlugin(c.plugins); podSecurity && !slices.Contains(o.Only, name) {
 		o.Only = append(o.Only, name)
+	}
+	if quotas {
+		o.Only = append(o.Only, review.QuotaPlugins(c.plugins)...)
 	}
 	o.Enable, o.Disable = nil, nil
 }

@@ -26,7 +26,8 @@ gzipped, directories with rotated ones, or - for the standard input. Each reques
 was made, by a real API server in the process that has the candidate, and compared with how it
 ended. Nothing is stored, and a cluster is only read.
 
-What can't be judged is counted by reason, and never guessed. Quotas limit nothing.
+What can't be judged is counted by reason, and never guessed. Quotas count only with
+--state-at=start.
 
 The exit code is 0 if nothing differs, 1 if something does, and 2 if a log or the candidate can't be
 read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
@@ -36,6 +37,9 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
   # With the namespaces, params and classes of the cluster, from it or from a snapshot
   gatehouse replay audit.log -f policies/ --context=production
   gatehouse replay audit.log -f policies/ --state=state.yaml
+
+  # Which would a quota have refused? The state is that of the beginning of the log
+  gatehouse replay audit.log -f quota.yaml --state=objects.yaml --state-at=start
 
   # If namespaces without a label enforced a Pod Security Standard
   gatehouse replay audit.log --pod-security=baseline --state=state.yaml
@@ -57,11 +61,16 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
 		},
 	}
 	var groups cliflag.NamedFlagSets
-	log.AddFlags(flags.addFlags(&groups, "replay"))
-	commandline.GroupFlags(c, groups, "filename", "state", "context", "kubeconfig", "pod-security", "against", "current",
+	fs := flags.addFlags(&groups, "replay")
+	fs.StringVar(&flags.stateAt, "state-at", "now",
+		"The time of --state: now, or start for the beginning of the log. From there requests are applied in order, so that "+
+			"quotas count.")
+	log.AddFlags(fs)
+	commandline.GroupFlags(c, groups, "filename", "state", "state-at", "context", "kubeconfig", "pod-security", "against", "current",
 		"output", "output-dir", "show", "baseline", "min-judged", "webhooks", "webhook", "kubernetes-version", "like",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "allow-incomplete", "v")
 	flags.completions(c)
+	complete(c, "state-at", "start", "now")
 	return c
 }
 

@@ -190,6 +190,68 @@ spec:
 	})
 }
 
+// With the state at the beginning of the log, requests count in quotas, in their order.
+func TestReplayQuotas(t *testing.T) {
+	needs.Server(t)
+	const objects = `{kind: Namespace, apiVersion: v1, metadata: {name: shop}}
+---
+{kind: ServiceAccount, apiVersion: v1, metadata: {name: default, namespace: shop}}
+---
+{kind: ConfigMap, apiVersion: v1, metadata: {name: zero, namespace: shop, uid: u, resourceVersion: "7"}}
+---
+`
+	const quota = `{kind: ResourceQuota, apiVersion: v1, metadata: {name: few, namespace: shop}, spec: {hard: {%s}}}`
+	pod := func(id, name, cpu string, code int) string {
+		return event(id, "jane", "create", "pods", name,
+			`,"spec":{"containers":[{"name":"c","image":"i","resources":{"requests":{"cpu":"`+cpu+`"}}}]}`, code)
+	}
+	dry := strings.Replace(event("d", "jane", "create", "configmaps", "dry", "", 201), `/configmaps"`, `/configmaps?dryRun=All"`, 1)
+	inFolder(t, map[string]string{
+		"objects.yaml": objects,
+		"audit.log": event("a", "jane", "create", "configmaps", "one", "", 201) +
+			event("b", "jane", "create", "configmaps", "two", "", 201) +
+			event("c", "jane", "update", "configmaps", "two", "", 200) + dry +
+			event("e", "jane", "delete", "configmaps", "zero", "", 200) +
+			event("f", "jane", "create", "configmaps", "three", "", 201) +
+			event("g", "jane", "create", "configmaps", "four", "", 201) +
+			event("h", "jane", "create", "configmaps", "one", "", 409) +
+			pod("i", "p", "2", 201) + pod("j", "q", "1", 403) + pod("k", "r", "1", 403),
+		"few.yaml": fmt.Sprintf(quota, "count/configmaps: 2"),
+		"cpu.yaml": fmt.Sprintf(quota, "requests.cpu: 3"),
+		"had.yaml": objects + fmt.Sprintf(quota, "requests.cpu: 2"),
+		"stated.yaml": objects + strings.Replace(fmt.Sprintf(quota, "requests.cpu: 9"), "}}}",
+			"}}, status: {hard: {requests.cpu: 9}, used: {requests.cpu: 8}}}", 1),
+		"free.yaml": fmt.Sprintf(quota, "pods: 100"),
+	})
+	for _, test := range []struct {
+		name, candidate, state string
+		refused, admitted      []string
+		unjudged               map[string][]string
+		code                   int
+		note                   string
+	}{
+		{name: "a count", candidate: "few.yaml", state: "objects.yaml", refused: []string{"b", "d", "g"}, admitted: []string{}, code: 1,
+			unjudged: map[string][]string{"not-made": {"c"}}},
+		{name: "a wider quota", candidate: "cpu.yaml", state: "had.yaml", refused: []string{}, admitted: []string{"j"}, code: 1},
+		{name: "a state that lacks objects", candidate: "free.yaml", state: "stated.yaml", refused: []string{}, admitted: []string{},
+			unjudged: map[string][]string{"unknown-usage": {"i", "j", "k"}}, note: "requests.cpu=0, not 8"},
+	} {
+		t.Run(test.name, func(t *testing.T) {
+			report, code := replayJSON(t, "audit.log", "--show=all", "-f="+test.candidate, "--state="+test.state, "--state-at=start")
+			refused, admitted := report.ids("Refused"), report.ids("Admitted")
+			if !slices.Equal(refused, test.refused) || !slices.Equal(admitted, test.admitted) || code != test.code ||
+				!strings.Contains(fmt.Sprint(report.Notes), test.note) {
+				t.Errorf("it ended with %d, refused %q, and admitted %q: %+v", code, refused, admitted, report)
+			}
+			for reason, ids := range test.unjudged {
+				if got := report.ids(reason); !slices.Equal(got, ids) {
+					t.Errorf("%s: %q, want %q", reason, got, ids)
+				}
+			}
+		})
+	}
+}
+
 // A webhook of the candidate that isn't asked leaves requests unjudged; one that is decides.
 func TestReplayWebhook(t *testing.T) {
 	needs.Server(t)
@@ -234,7 +296,14 @@ func TestReplayUsage(t *testing.T) {
 		{[]string{"audit.log"}, "no candidate: name policies with -f"},
 		{[]string{"missing.log", "-f=policy.yaml"}, "missing.log"},
 		{[]string{"audit.log", "-f=missing.yaml"}, "--filename: missing.yaml"},
-		{[]string{"audit.log", "-f=quota.yaml"}, "quota.yaml:1: ResourceQuota few: a quota can't be tried"},
+		{[]string{"audit.log", "-f=quota.yaml"}, "quota.yaml:1: ResourceQuota few: a quota can be tried only on all requests since"},
+		{[]string{"audit.log", "-f=quota.yaml", "--state=policy.yaml"}, "--state-at=start"},
+		{[]string{"audit.log", "-f=quota.yaml", "--state-at=start"}, "--state-at=start: name the state at the beginning"},
+		{[]string{"audit.log", "-f=quota.yaml", "--state-at=start", "--state=policy.yaml", "--context=c"},
+			"leave out --context and --kubeconfig"},
+		{[]string{"audit.log", "-f=quota.yaml", "--state-at=then"}, `--state-at: "then" is neither start nor now`},
+		{[]string{"audit.log", "-f=quota.yaml", "--state-at=start", "--state=policy.yaml", "--disable-admission-plugins=ResourceQuota"},
+			"quota.yaml:1: ResourceQuota few: a quota limits nothing without the plugin"},
 		{[]string{"audit.log", "-f=empty.yaml"}, "--filename: there are no objects in empty.yaml"},
 		{[]string{"-", "-f=-"}, "the standard input (-) can be read once"},
 		{[]string{"audit.log", "-f=policy.yaml", "--current"}, "--current: the candidate is what the cluster has already"},

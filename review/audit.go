@@ -62,7 +62,7 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 	a := &auditing{Trial: t, asked: &o, onlyAdds: onlyAdds, within: within, owners: owners{cronJobs: map[string]string{}},
 		known: newNamespaceLoader(t)}
 	shown, n := time.Now(), 0
-	err = judge.Each(ctx, a.objects(ctx), a.judge, func(r *impact.Result) error {
+	err = judge.Each(ctx, 0, a.objects(ctx), a.judge, func(r *impact.Result) error {
 		n++
 		if o.Progress != nil && time.Since(shown) > progressInterval {
 			shown = time.Now()

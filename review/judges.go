@@ -25,7 +25,7 @@ type Judge struct {
 // As and Pods. ResourceQuotas limit nothing, because nothing is stored that could count. Decisions hide
 // values as Config.Decisions says. Options.Live is not read, see StartTrial.
 func StartJudge(ctx context.Context, options Options, candidate []input.Document) (*Judge, error) {
-	j, err := startJudge(ctx, options)
+	j, err := startJudge(ctx, options, false)
 	if err != nil {
 		return nil, err
 	}
@@ -35,10 +35,12 @@ func StartJudge(ctx context.Context, options Options, candidate []input.Document
 	return j, nil
 }
 
-// startJudge starts a judge with the state alone.
-func startJudge(ctx context.Context, options Options) (*Judge, error) {
+// startJudge starts a judge with the state alone. If quotas count, what it judges must be judged WithQuotas.
+func startJudge(ctx context.Context, options Options, quotas bool) (*Judge, error) {
 	own := *options.Config
-	own.Admission = withoutQuota(own.Admission)
+	if !quotas {
+		own.Admission = withoutQuota(own.Admission)
+	}
 	options.Config = &own
 	values := own.Decisions.Values
 	r, err := Start(ctx, options)

@@ -46,6 +46,12 @@ func (r *Reviewer) storeUsage(ctx context.Context, quota *corev1.ResourceQuota) 
 	return err
 }
 
+// asQuota returns a quota.
+func asQuota(object *unstructured.Unstructured) (*corev1.ResourceQuota, error) {
+	limits := &corev1.ResourceQuota{}
+	return limits, runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, limits)
+}
+
 var quotaKind = schema.GroupKind{Kind: "ResourceQuota"}
 
 // uncountedNotes returns a note if a quota limits something whose usage the cluster doesn't state,

@@ -27,6 +27,10 @@ import (
 // something refused it that is not known here, it counts as not judged. Requests that failed for
 // another reason than admission are left out.
 //
+// If quotas count, the requests are applied one after the other: on the candidate's side those that it admits, on the
+// other side those that were admitted. A request for an object that the candidate has not admitted before counts as
+// not judged.
+//
 // If the records can't be read to their end, or ctx ends, Replay returns the error with a report that
 // says that it is partial.
 func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, error) {
@@ -43,10 +47,18 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 	if err != nil {
 		return nil, err
 	}
-	within.all = within.all || o.Report.ShowAll
+	within.all = within.all || o.Report.ShowAll || t.options.Quotas // in order all count
 	p := &replaying{Trial: t, known: newNamespaceLoader(t), alone: o.Alone, within: within}
+	workers := 0
+	var incomplete []string
+	if t.options.Quotas {
+		workers = 1 // in order
+		if p.sequence, incomplete, err = newSequence(ctx, t, o.Alone); err != nil {
+			return nil, err
+		}
+	}
 	shown := time.Now()
-	err = judge.Each(ctx, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
+	err = judge.Each(ctx, workers, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
 		if o.Progress != nil && time.Since(shown) > progressInterval {
 			shown = time.Now()
 			o.Progress(reader.Progress())
@@ -54,7 +66,7 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 		return collector.Add(r)
 	})
 	ending := impact.Ending{Interrupted: err != nil, Describe: describeUnjudged}
-	ending.Notes = slices.Concat(t.notes, reader.Notes(), p.notes(reader.Counts()))
+	ending.Notes = slices.Concat(t.notes, incomplete, reader.Notes(), p.notes(reader.Counts()))
 	report, finishErr := collector.Finish(ending)
 	return report, errors.Join(err, finishErr)
 }
@@ -127,6 +139,11 @@ func describeUnjudged(reason string) string {
 		return "the cluster has something that bears on them and that could not be read or stored; see the notes"
 	case webhookNotAsked:
 		return "a webhook of the candidate was not asked: name its URL with --webhook, or use --webhooks=ask"
+	case unknownUsage:
+		return "it isn't known what quotas count already; see the notes"
+	case notMade:
+		return "the candidate's earlier verdicts leave out the objects that they are for, or that their objects belong to, or " +
+			"have those that they create"
 	case judge.StateChanged:
 		return "they were admitted, and the present state refuses them even without the candidate"
 	case judge.RefusedElsewhere:
@@ -149,6 +166,8 @@ type replaying struct {
 	known namespaceLoader
 	// within holds the resources about which requests may end otherwise.
 	within *scope
+	// sequence is nil if requests are judged by themselves.
+	sequence *sequence
 }
 
 // A question is a record to be judged.
@@ -220,26 +239,40 @@ func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
 	switch {
 	case q.Resource.Resource != "" && !p.within.matches(q.Resource.GroupResource()):
 		return result // it ends as it did
+	case p.sequence == nil:
+		p.decide(ctx, &p.Trial.Trial, of, q, result)
+		return result
+	case p.sequence.begin(q):
+		p.decide(ctx, &p.sequence.judges, of, q, result)
+	default:
+		result.Unjudged = notMade
+	}
+	p.sequence.end(ctx, q, result)
+	return result
+}
+
+// decide judges the request of a record by both sides.
+func (p *replaying) decide(ctx context.Context, by *judge.Trial, of question, q *recorded.Request, result *impact.Result) {
+	switch {
 	case q.Unjudged != "":
 		result.Unjudged = string(q.Unjudged)
-		return result
+		return
 	case of.unknown && p.namespaceLabels:
 		result.Unjudged = unknownNamespace
-		return result
+		return
 	}
 	if unknown := p.Unknown(q.Kind.Kind, q.Namespace, q.Name); unknown != nil {
 		result.Unjudged, result.Message = unknownState, unknown[0]
-		return result
+		return
 	}
 	was := result.Recorded
 	if p.alone {
 		was = ""
 	}
-	judged := p.Judge(ctx, &judge.Request{AuditID: q.ID, User: q.User, UserAgent: q.UserAgent, Operation: q.Operation,
+	judged := by.Judge(ctx, &judge.Request{AuditID: q.ID, User: q.User, UserAgent: q.UserAgent, Operation: q.Operation,
 		Resource: q.Resource, Subresource: q.Subresource, Namespace: q.Namespace, Name: q.Name, Object: q.Object,
 		OldObject: q.OldObject, Options: q.Options, DryRun: q.DryRun}, was)
 	p.take(result, &judged)
-	return result
 }
 
 // notes returns notes about what the records have and what they were judged by.
@@ -251,6 +284,9 @@ func (p *replaying) notes(counts recorded.Counts) []string {
 	if counts.Others > 0 {
 		notes = append(notes, fmt.Sprintf("lines that are neither audit events nor AdmissionReviews, left out: %d",
 			counts.Others))
+	}
+	if p.sequence != nil {
+		notes = append(notes, p.sequence.notes()...)
 	}
 	return append(notes, p.known.notes()...)
 }

@@ -10,6 +10,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/plugin"
 )
 
@@ -154,7 +155,14 @@ func without(plugins, others []plugin.Descriptor) []plugin.Descriptor {
 func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	switch {
-	case kind.GroupKind() == quotaKind: // it counts, and changes nothing
+	case kind.GroupKind() == quotaKind:
+		limits, err := asQuota(object)
+		if err != nil {
+			return err
+		}
+		for _, resource := range quota.Resources(limits) {
+			s.add(resource.Group, resource.Resource)
+		}
 	case kind.GroupKind() == schema.GroupKind{Kind: "LimitRange"}:
 		s.add("", "pods", "persistentvolumeclaims")
 	case kind.Group != admissionregistrationv1.GroupName:

@@ -28,7 +28,9 @@ type Trial struct {
 	candidate *Judge
 	before    *Judge // nil if there is none
 	options   TrialOptions
-	notes     []string
+	// given is the state of the options, with what the servers don't get of it.
+	given []input.Document
+	notes []string
 	// namespaceLabels is true if the candidate depends on labels of namespaces. ownWebhooks are the names of
 	// its webhook configurations.
 	namespaceLabels bool
@@ -46,6 +48,10 @@ type TrialOptions struct {
 	// be another than Options.Config. Against holds the objects that this server has in place of the candidate.
 	Before  *server.Config
 	Against []input.Document
+	// Quotas says that quotas count: in Audit what all audited objects use, in Replay what the requests use from the
+	// State on, which must be that of the beginning of the records. Without it quotas limit nothing, and one of the
+	// Candidate or Against is an error.
+	Quotas bool
 	// OtherPlugins says that the two configurations differ in their plugins, or in the plugins' configuration.
 	OtherPlugins bool
 	// PodSecurity has Pod Security Standards that the candidate enforces, by namespace: privileged, baseline or
@@ -55,10 +61,10 @@ type TrialOptions struct {
 
 // StartTrial starts the servers of a trial, and gives them their state. The caller must Close the Trial.
 func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error) {
-	if err := checkQuotas(slices.Concat(options.Candidate, options.Against)); err != nil {
+	if err := checkQuotas(&options); err != nil {
 		return nil, err
 	}
-	t := &Trial{}
+	t := &Trial{given: options.State}
 	defer func() {
 		if err != nil {
 			err = errors.Join(err, t.Close())
@@ -73,13 +79,19 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 	t.inspect(&options)
 	t.options = options
 	t.Trial.Candidate = t.candidate.Judge
+	if err := t.candidate.checkQuotaPlugin(options.Candidate); err != nil {
+		return nil, err
+	}
 	if options.Before != nil {
 		before := options.Options
 		before.Config, before.LocalWebhooks = options.Before, nil
-		if t.before, err = startJudge(ctx, before); err != nil {
+		if t.before, err = startJudge(ctx, before, options.Quotas); err != nil {
 			return nil, err
 		}
 		t.Before = t.before.Judge
+		if err := t.before.checkQuotaPlugin(options.Against); err != nil {
+			return nil, err
+		}
 		sides = append(sides, t.before)
 	}
 	if options.Live != nil {
@@ -115,24 +127,11 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 	return t, t.before.reviewer.Load(ctx, options.Against)
 }
 
-// checkQuotas returns an error for a quota of a candidate. Nothing that is judged is stored, so a quota would
-// refuse nothing.
-func checkQuotas(candidate []input.Document) error {
-	var errs []error
-	for _, d := range candidate {
-		if d.Object.GroupVersionKind().GroupKind() == quotaKind {
-			errs = append(errs, &input.Error{Source: d.Source, Object: d.Object, Err: fmt.Errorf("%s: a quota can't be "+
-				"tried, because what is judged doesn't count: leave it out of the candidate", input.Named(d.Object))})
-		}
-	}
-	return errors.Join(errs...)
-}
-
 // startCandidate starts the candidate's judge with the state alone.
 func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) {
 	level := options.PodSecurity[""]
 	if level == "" {
-		return startJudge(ctx, options.Options)
+		return startJudge(ctx, options.Options, options.Quotas)
 	}
 	if options.Config.Admission.ConfigFile != "" {
 		return nil, fmt.Errorf("%s: %s can't have another level besides: set it in that file",
@@ -149,7 +148,7 @@ func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) 
 	}
 	config := *options.Config
 	config.Admission.ConfigFile, options.Config = file.Name(), &config
-	return startJudge(ctx, options.Options)
+	return startJudge(ctx, options.Options, options.Quotas)
 }
 
 // podSecurityConfiguration is the configuration of PodSecurity with a level for namespaces without a
@@ -230,6 +229,9 @@ func (t *Trial) inspect(options *TrialOptions) {
 	t.namespaceLabels = options.OtherPlugins || len(options.PodSecurity) > 0
 	for _, d := range slices.Concat(options.Candidate, options.Against) {
 		kind := d.Object.GroupVersionKind()
+		if kind.GroupKind() == quotaKind {
+			continue // it only refuses
+		}
 		if kind.Group != admissionregistrationv1.GroupName {
 			// A param, a LimitRange or a class may be what a plugin changes objects by.
 			t.OnlyRefuses = false

@@ -111,7 +111,7 @@ func exceededMessage(name string, over []excess) string {
 func (c Change) limitedNames(q *corev1.ResourceQuota) string {
 	var names []string
 	for name := range q.Spec.Hard {
-		if canUse(c.Resource, name) {
+		if CanUse(c.Resource, name) {
 			names = append(names, string(name))
 		}
 	}
@@ -162,7 +162,7 @@ func (c Change) consumesMore(quotas []*corev1.ResourceQuota) bool {
 // isLimitedBy reports whether q limits anything that objects of the change's resource can use.
 func (c Change) isLimitedBy(q *corev1.ResourceQuota) bool {
 	for name := range q.Spec.Hard {
-		if canUse(c.Resource, name) {
+		if CanUse(c.Resource, name) {
 			return true
 		}
 	}

@@ -35,6 +35,16 @@ func (c Change) MovesUsage() bool {
 	return false
 }
 
+// NeedsUnknown reports whether the change uses more of something that a quota limits and whose usage
+// is unknown.
+func (c Change) NeedsUnknown(quotas []*corev1.ResourceQuota) bool {
+	var v objections
+	for _, q := range quotas {
+		c.moveUsage(q, &v)
+	}
+	return v.isUnknown
+}
+
 // usesAny reports whether c uses anything. c may be nil.
 func (c *Cost) usesAny() bool { return c != nil && len(c.uses) != 0 }
 

@@ -19,6 +19,8 @@ type Enforcement struct {
 	// Storage ignores both if the costs depend on other objects, and measures itself; see
 	// DependsOnRelated.
 	Old, New *Cost
+	// DryRun says that the write is a dry run.
+	DryRun bool
 	// Limited lists the resources that must not be used without a quota that covers them.
 	Limited []LimitedResource
 	// Refuse converts the reason of a refusal to the request's error.
@@ -50,6 +52,8 @@ type holderKey struct{}
 // holder is in a request's context, so that the plugin, which can't return a context, can pass an
 // Enforcement to storage.
 type holder struct {
+	// dryRuns says that Enforce takes dry runs as well.
+	dryRuns     bool
 	mu          sync.Mutex
 	enforcement *Enforcement
 }
@@ -59,11 +63,17 @@ func WithHolder(ctx context.Context) context.Context {
 	return context.WithValue(ctx, holderKey{}, &holder{})
 }
 
+// WithDecider returns a context like that of WithHolder, in which Enforce can leave the Enforcement of a
+// dry run as well. It is for a caller that decides as storage does, and stores nothing.
+func WithDecider(ctx context.Context) context.Context {
+	return context.WithValue(ctx, holderKey{}, &holder{dryRuns: true})
+}
+
 // Enforce stores e in the context, for the storage that writes the object. It returns false if the
-// context has no holder: then storage doesn't enforce quotas.
+// context has no holder, or none for dry runs: then storage doesn't enforce quotas.
 func Enforce(ctx context.Context, e *Enforcement) bool {
 	h, ok := ctx.Value(holderKey{}).(*holder)
-	if !ok {
+	if !ok || e.DryRun && !h.dryRuns {
 		return false
 	}
 	h.mu.Lock()

@@ -4,7 +4,9 @@ import (
 	"slices"
 	"strings"
 
+	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
+	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
@@ -93,6 +95,18 @@ var ignoredResources = map[schema.GroupResource]bool{
 // IsIgnored reports whether quotas don't count a resource, so that its objects cost nothing.
 func IsIgnored(resource schema.GroupResource) bool { return ignoredResources[resource] }
 
+// StoredAs returns the resource as which objects of a resource count. Workloads of the group
+// extensions count as those of apps.
+func StoredAs(resource schema.GroupResource) schema.GroupResource {
+	if resource.Group == extensionsv1beta1.GroupName {
+		switch resource.Resource {
+		case "daemonsets", "deployments", "replicasets":
+			resource.Group = appsv1.GroupName
+		}
+	}
+	return resource
+}
+
 // Resources returns the sorted resources whose objects count for names in q.Spec.Hard. Only these
 // need to be listed to compute q's usage.
 //
@@ -144,8 +158,8 @@ func appendResources(to []schema.GroupResource, name corev1.ResourceName) []sche
 	return to
 }
 
-// canUse reports whether objects of a resource can use a name.
-func canUse(resource schema.GroupResource, name corev1.ResourceName) bool {
+// CanUse reports whether objects of a resource can use a name.
+func CanUse(resource schema.GroupResource, name corev1.ResourceName) bool {
 	var buffer [3]schema.GroupResource
 	return slices.Contains(appendResources(buffer[:0], name), resource)
 }

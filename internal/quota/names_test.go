@@ -46,7 +46,7 @@ func TestResources(t *testing.T) {
 		var got []string
 		for _, resource := range Resources(q) {
 			got = append(got, resource.String())
-			if !canUse(resource, name) {
+			if !CanUse(resource, name) {
 				t.Errorf("%s are listed for %s but don't count", resource, name)
 			}
 		}
@@ -74,7 +74,7 @@ func TestResourcesOfUsage(t *testing.T) {
 		configMaps:             cost(t, configMaps, marker("c")),
 	} {
 		for name := range costs.Usage() {
-			if !canUse(resource, name) {
+			if !CanUse(resource, name) {
 				t.Errorf("%s use %s but aren't listed for it", resource, name)
 			}
 		}

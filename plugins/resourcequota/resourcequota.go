@@ -14,9 +14,7 @@ import (
 	"fmt"
 	"io"
 
-	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
-	extensionsv1beta1 "k8s.io/api/extensions/v1beta1"
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -84,10 +82,7 @@ func newPlugin(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
 	refuse := func(err error) error { return admission.NewForbidden(a, err) }
 	enforce := func(e quota.Enforcement) bool {
-		if a.IsDryRun() {
-			return false
-		}
-		e.Namespace, e.Name, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), p.limited, refuse
+		e.Namespace, e.Name, e.DryRun, e.Limited, e.Refuse = a.GetNamespace(), a.GetName(), a.IsDryRun(), p.limited, refuse
 		if enforcement := plugin.Enforce(a); enforcement != nil {
 			reported := plugin.CallsOf(a) != nil
 			e.OnDecision = func(change quota.Change, quotas []*corev1.ResourceQuota, refusal error) {
@@ -122,7 +117,7 @@ func (p *resourceQuota) Validate(ctx context.Context, a admission.Attributes, o 
 // countedAs returns the resource as which the request's object counts, and reports whether the
 // request can change the namespace's usage.
 func countedAs(a admission.Attributes) (schema.GroupResource, bool) {
-	resource := storedAs(a.GetResource().GroupResource())
+	resource := quota.StoredAs(a.GetResource().GroupResource())
 	switch {
 	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.IsIgnored(resource):
 		return resource, false
@@ -155,18 +150,6 @@ func (p *resourceQuota) changeOf(ctx context.Context, a admission.Attributes, o 
 		change.Old, err = cost(a.GetOldObject)
 	}
 	return change, err
-}
-
-// storedAs returns the resource as which objects of a resource count. Workloads of the group
-// extensions count as those of apps.
-func storedAs(resource schema.GroupResource) schema.GroupResource {
-	if resource.Group == extensionsv1beta1.GroupName {
-		switch resource.Resource {
-		case "daemonsets", "deployments", "replicasets":
-			resource.Group = appsv1.GroupName
-		}
-	}
-	return resource
 }
 
 // asV1 returns an object in the version in which it is measured. The only way from one version to

@@ -82,7 +82,7 @@ func BenchmarkTrial(b *testing.B) {
 				trial.Before = engine.Judge
 			}
 			run := func(n int) {
-				err := judge.Each(b.Context(), numbered(n, requests), func(ctx context.Context, r *judge.Request) judge.Result {
+				err := judge.Each(b.Context(), 0, numbered(n, requests), func(ctx context.Context, r *judge.Request) judge.Result {
 					return trial.Judge(ctx, r, v1alpha1.Admitted)
 				}, func(r judge.Result) error {
 					if d := r.Candidate.Decision; d.Verdict != v1alpha1.Admitted {

@@ -12,12 +12,15 @@ import (
 // earlier one is told.
 const windowOfWorkers = 16
 
-// Each calls work for each value of a stream, on all processors at a time, and tell with each result, in the
-// order of the stream. An error of the stream or of tell ends it, and so does the end of ctx. Then results
-// that were not told are dropped. Its memory doesn't depend on the length of the stream.
-func Each[T, R any](ctx context.Context, values iter.Seq2[T, error], work func(context.Context, T) R,
+// Each calls work for each value of a stream, and tell with each result, in the order of the stream. That many
+// workers work at a time, or one for each processor if workers is 0; one alone works in the order of the stream as
+// well. An error of the stream or of tell ends it, and so does the end of ctx. Then results that were not told
+// are dropped. Its memory doesn't depend on the length of the stream.
+func Each[T, R any](ctx context.Context, workers int, values iter.Seq2[T, error], work func(context.Context, T) R,
 	tell func(R) error) error {
-	workers := runtime.GOMAXPROCS(0)
+	if workers == 0 {
+		workers = runtime.GOMAXPROCS(0)
+	}
 	running, stop := context.WithCancel(ctx)
 	var group sync.WaitGroup
 	defer group.Wait()

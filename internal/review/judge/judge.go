@@ -25,6 +25,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/internal/decision"
+	"gatehouse.dev/internal/quota"
 )
 
 // A Server has the chain that judges. It is a server.Server that is ready.
@@ -49,6 +50,8 @@ type Judge struct {
 	server  Server
 	options Options
 	lookups *lookups
+	// quotas decides in place of the storage; nil if the server's chain has no quotas.
+	quotas func(*quota.Enforcement) error
 }
 
 // lookups holds how resources are served, as far as they were asked for.
@@ -73,13 +76,23 @@ type lookup struct {
 // maxLookups bounds the resources that are held, of requests about any number that aren't served.
 const maxLookups = 1000
 
-// New returns a judge by the chain of a server. The server must record decisions, and must not run
-// ResourceQuota, which would count what isn't stored. Its kinds must not change any more.
+// New returns a judge by the chain of a server. The server must record decisions. If a plugin of it leaves
+// decisions to the storage, as the one of quotas does, requests must be judged WithQuotas. Its kinds must
+// not change any more.
 func New(server Server, options Options) *Judge {
 	if options.Timeout == 0 {
 		options.Timeout = DefaultTimeout
 	}
-	return &Judge{server, options, &lookups{served: map[served]*lookup{}}}
+	return &Judge{server: server, options: options, lookups: &lookups{served: map[served]*lookup{}}}
+}
+
+// WithQuotas returns a judge by the same server in which decide takes the place of the storage, which
+// decides by quotas. It is called last, for each write that moves the usage of quotas, also if it is a dry
+// run. It must report its decision. An error refuses the write, unless it is one of Unjudged.
+func (j *Judge) WithQuotas(decide func(*quota.Enforcement) error) *Judge {
+	with := *j
+	with.quotas = decide
+	return &with
 }
 
 // WithTimeout returns a judge by the same server with another timeout.
@@ -160,7 +173,18 @@ func (j *Judge) handle(ctx context.Context, r *Request) error {
 	if err != nil {
 		return unjudged(Undecodable, http.StatusInternalServerError, fmt.Sprintf("the request can't be judged: %v", err))
 	}
-	return a.admit(ctx, j.server.Admission())
+	if j.quotas == nil {
+		return a.admit(ctx, j.server.Admission())
+	}
+	ctx = quota.WithDecider(ctx)
+	if err := a.admit(ctx, j.server.Admission()); err != nil {
+		return err
+	}
+	e := quota.TakeEnforcement(ctx, quota.StoredAs(r.Resource.GroupResource()), a.namespace, a.name)
+	if e == nil || ctx.Err() != nil { // after its time nobody waits for the answer
+		return ctx.Err()
+	}
+	return j.quotas(e)
 }
 
 // writes returns the Writes of a resource. It asks the server once.
@@ -210,6 +234,11 @@ func (a *attempt) admit(ctx context.Context, chain apiserver.Admission) error {
 type unjudgedError struct {
 	*apierrors.StatusError
 	kind string
+}
+
+// Unjudged returns an error with which the function of WithQuotas says that a request can't be judged.
+func Unjudged(kind, why string) error {
+	return unjudged(kind, http.StatusInternalServerError, "the request can't be judged: "+why)
 }
 
 func unjudged(kind string, code int32, message string) error {

@@ -37,7 +37,7 @@ func each(ctx context.Context, requests iter.Seq2[*judge.Request, error],
 		*judge.Request
 		judge.Result
 	}
-	return judge.Each(ctx, requests, func(ctx context.Context, r *judge.Request) judged {
+	return judge.Each(ctx, 0, requests, func(ctx context.Context, r *judge.Request) judged {
 		return judged{r, trial.Judge(ctx, r, "")}
 	}, func(j judged) error { return tell(j.Request, j.Result) })
 }

@@ -48,10 +48,12 @@ func (rec *Record) Decode() *Request {
 	if q.Resource.GroupResource() == secrets && (isRedacted(q.Object) || isRedacted(q.OldObject)) {
 		q.unjudge(RedactedSecret)
 	}
+	rec.setStored(q)
 	return q
 }
 
 var (
+	pods       = schema.GroupResource{Resource: "pods"}
 	secrets    = schema.GroupResource{Resource: "secrets"}
 	namespaces = schema.GroupResource{Resource: "namespaces"}
 )

@@ -322,7 +322,9 @@ type Record struct {
 	from      origin
 	old       []byte
 	// scaleOf is the object that old is to be made the Scale of.
-	scaleOf  []byte
+	scaleOf []byte
+	// evicted is the pod that an eviction is for, if it is known.
+	evicted  []byte
 	unjudged Reason
 	// decoded is the Request of an AdmissionReview, once it was asked for.
 	decoded *Request
@@ -365,6 +367,7 @@ func (rec *Record) CreatesNamespace() bool {
 func (rec *Record) review() *Request {
 	if rec.decoded == nil {
 		rec.decoded = decodeReview(rec.event)
+		rec.setStored(rec.decoded)
 	}
 	return rec.decoded
 }

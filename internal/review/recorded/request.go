@@ -64,6 +64,11 @@ type Request struct {
 	Object, OldObject []byte
 	// Stored reports whether Object comes from a response, or from a validating review.
 	Stored bool
+	// StoredName is the name of the object, even if the server made it; empty if the record doesn't show it.
+	StoredName string
+	// Removes reports whether the request removed the object, as far as the record shows. A deletion doesn't if
+	// the object stays for its grace period or for its finalizers, and the update of such an object may.
+	Removes bool
 	// Options is a CreateOptions, UpdateOptions or DeleteOptions of meta.k8s.io/v1; nil for a
 	// connection. A patch has the options of the operation that it turned out to be, as in the server.
 	Options runtime.Object

@@ -31,7 +31,7 @@ func (r *Reader) sequence(e *event) {
 	switch text(e.verb) {
 	case "create":
 		rec.operation, rec.from = admission.Create, fromRequest
-		r.rememberCreated(e)
+		r.rememberCreated(rec)
 	case "delete":
 		rec.operation = admission.Delete
 		r.sequenceDelete(rec)
@@ -125,7 +125,8 @@ func (r *Reader) remember(key objectKey, e *event, known *base) {
 }
 
 // rememberCreated keeps a new object, or forgets the object that a subresource changes.
-func (r *Reader) rememberCreated(e *event) {
+func (r *Reader) rememberCreated(rec *Record) {
+	e := rec.event
 	if !e.maybeStores() {
 		return
 	}
@@ -138,6 +139,9 @@ func (r *Reader) rememberCreated(e *event) {
 		r.states.forget(key)
 		return
 	case e.subresource != "":
+		if known := r.states.get(key); known != nil && e.subresource == "eviction" {
+			rec.evicted = known.raw
+		}
 		r.states.forget(key)
 		return
 	}

@@ -1,0 +1,89 @@
+package usage
+
+import (
+	"maps"
+	"slices"
+	"strings"
+
+	corev1 "k8s.io/api/core/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/internal/quota"
+)
+
+// A Key names an object.
+type Key struct {
+	Resource        schema.GroupResource
+	Namespace, Name string
+}
+
+// A Ledger has quotas, and what each object costs that is there. It is not for concurrent use.
+type Ledger struct {
+	quotas  Quotas
+	objects map[string]map[Key]*quota.Cost // by namespace
+	// forgotten has the resources of which more or less is used than the objects show, by namespace.
+	forgotten map[string][]schema.GroupResource
+}
+
+// NewLedger returns a ledger without quotas and objects.
+func NewLedger() *Ledger {
+	return &Ledger{objects: map[string]map[Key]*quota.Cost{}, forgotten: map[string][]schema.GroupResource{}}
+}
+
+// Quotas returns the quotas of a namespace, by name. Callers must not change them.
+func (l *Ledger) Quotas(namespace string) []*corev1.ResourceQuota { return l.quotas.Of(namespace) }
+
+// Cost returns what an object costs, and nil if it isn't there.
+func (l *Ledger) Cost(of Key) *quota.Cost { return l.objects[of.Namespace][of] }
+
+// Set sets what an object costs, and nil if it isn't there any more.
+func (l *Ledger) Set(of Key, cost *quota.Cost) {
+	l.quotas.Apply(of.Namespace, quota.Change{Resource: of.Resource, Old: l.Cost(of), New: cost})
+	in := l.objects[of.Namespace]
+	switch {
+	case cost == nil:
+		if delete(in, of); len(in) == 0 {
+			delete(l.objects, of.Namespace)
+		}
+		return
+	case in == nil:
+		in = map[Key]*quota.Cost{}
+		l.objects[of.Namespace] = in
+	}
+	in[of] = cost
+}
+
+// PutQuota adds a quota, or replaces the one of its name. It counts the objects that are there.
+func (l *Ledger) PutQuota(limits *corev1.ResourceQuota) {
+	l.quotas.Put(limits, slices.Collect(maps.Values(l.objects[limits.Namespace]))...)
+	for _, resource := range l.forgotten[limits.Namespace] {
+		l.quotas.Forget(limits.Namespace, resource)
+	}
+}
+
+// Total returns what the objects that are there use of what a quota limits.
+func (l *Ledger) Total(limits *corev1.ResourceQuota) corev1.ResourceList {
+	return quota.Total(limits, maps.Values(l.objects[limits.Namespace]))
+}
+
+// HasNamed reports whether an object of a resource is there whose name has a prefix.
+func (l *Ledger) HasNamed(namespace string, resource schema.GroupResource, prefix string) bool {
+	for key := range l.objects[namespace] {
+		if key.Resource == resource && strings.HasPrefix(key.Name, prefix) {
+			return true
+		}
+	}
+	return false
+}
+
+// RemoveQuota removes a quota.
+func (l *Ledger) RemoveQuota(namespace, name string) { l.quotas.Remove(namespace, name) }
+
+// Forget records that it isn't known any more what objects of a resource use in a namespace.
+func (l *Ledger) Forget(namespace string, resource schema.GroupResource) {
+	if slices.Contains(l.forgotten[namespace], resource) {
+		return
+	}
+	l.forgotten[namespace] = append(l.forgotten[namespace], resource)
+	l.quotas.Forget(namespace, resource)
+}
