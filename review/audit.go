@@ -13,6 +13,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/judge"
@@ -40,6 +41,9 @@ const auditAgent = "gatehouse-audit"
 // it or by the user of the options. Of workloads it judges what their controllers make of them, up to the
 // first pod. The report has the results that differ, or all if the options say so.
 //
+// If quotas count, all objects are read once before, and what they use is added up. A creation is judged as if it took
+// the place of the object that exists.
+//
 // If the objects can't be read to their end, or ctx ends, Audit returns the error with a report that says
 // that it is partial. Its memory doesn't depend on the number of objects, except for one list that
 // is read from a cluster: of that it keeps the names.
@@ -52,15 +56,20 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 	if err != nil {
 		return nil, err
 	}
-	collector, err := impact.NewCollector(impact.Audit, o.Report)
-	if err != nil {
-		return nil, err
-	}
 	if o.As == nil {
 		o.As = admin
 	}
 	a := &auditing{Trial: t, asked: &o, onlyAdds: onlyAdds, within: within, owners: owners{cronJobs: map[string]string{}},
 		known: newNamespaceLoader(t)}
+	if t.options.Quotas {
+		if a.totals, err = a.countAll(ctx); err != nil {
+			return nil, fmt.Errorf("counting what quotas limit: %w", err)
+		}
+	}
+	collector, err := impact.NewCollector(impact.Audit, o.Report)
+	if err != nil {
+		return nil, err
+	}
 	shown, n := time.Now(), 0
 	err = judge.Each(ctx, 0, a.objects(ctx), a.judge, func(r *impact.Result) error {
 		n++
@@ -86,6 +95,8 @@ type auditing struct {
 	onlyAdds bool
 	owners   owners
 	known    namespaceLoader
+	// totals is nil if quotas don't count.
+	totals *totals
 	// gaps and leftOut are what could not be read, and the files that were left out.
 	gaps    []live.Gap
 	leftOut []string
@@ -168,7 +179,8 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 	if err != nil {
 		return fail(judge.Undecodable, err.Error())
 	}
-	created, updated := a.judgeRequest(ctx, create), a.judgeRequest(ctx, update)
+	created := a.judgeRequest(ctx, create, a.totals.existing(ctx, object))
+	updated := a.judgeRequest(ctx, update, nil)
 	a.combine(result, create, &created, update, &updated)
 	made, err := a.followExisting(ctx, object)
 	if err != nil {
@@ -181,12 +193,17 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 }
 
 // judgeRequest judges a request by both sides. If the candidate only adds refusals, the other side isn't asked
-// about a request that the candidate admits.
-func (a *auditing) judgeRequest(ctx context.Context, r *judge.Request) judge.Result {
-	if !a.onlyAdds {
-		return a.Judge(ctx, r, "")
+// about a request that the candidate admits. A creation takes the place of what costs quotas that much, or if that is
+// nil of an object like it.
+func (a *auditing) judgeRequest(ctx context.Context, r *judge.Request, existing *quota.Cost) judge.Result {
+	by := &a.Trial.Trial
+	if a.totals != nil {
+		by = a.totals.by(ctx, r, existing)
 	}
-	result := a.Judge(ctx, r, v1alpha1.Admitted)
+	if !a.onlyAdds {
+		return by.Judge(ctx, r, "")
+	}
+	result := by.Judge(ctx, r, v1alpha1.Admitted)
 	if result.Unjudged == judge.StateChanged { // it is refused by both sides
 		result.Unjudged = ""
 	}

@@ -33,7 +33,8 @@ type AuditFiles struct {
 // stateKinds are the kinds of the files' objects that are a part of the state, besides the params of policies
 // and all kinds of admissionregistration.k8s.io.
 var stateKinds = []schema.GroupKind{
-	{Kind: "Namespace"}, {Kind: "ServiceAccount"}, {Kind: "LimitRange"}, {Kind: "Node"},
+	{Kind: "Namespace"}, {Kind: "ServiceAccount"}, {Kind: "LimitRange"}, {Kind: "ResourceQuota"},
+	{Kind: "Node"},
 	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"},
 	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}, {Group: "node.k8s.io", Kind: "RuntimeClass"},
 	{Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "networking.k8s.io", Kind: "IngressClass"},

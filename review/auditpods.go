@@ -97,7 +97,7 @@ func (a *auditing) probe(ctx context.Context, m *makeResult, account user.Info, 
 	}
 	judged := a.judgeRequest(ctx, &judge.Request{User: authenticated(account), UserAgent: auditAgent,
 		Operation: admission.Create, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
-		Object: data})
+		Object: data}, nil)
 	if judged.Unjudged == "" && a.asksOwnWebhook(judged.Candidate.Decision) {
 		judged.Unjudged = webhookNotAsked
 	}

@@ -39,10 +39,6 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 		return nil, err
 	}
 	defer reader.Close()
-	collector, err := impact.NewCollector(impact.Replay, o.Report)
-	if err != nil {
-		return nil, err
-	}
 	within, err := t.scopeOfRequests(ctx)
 	if err != nil {
 		return nil, err
@@ -56,6 +52,10 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 		if p.sequence, incomplete, err = newSequence(ctx, t, o.Alone); err != nil {
 			return nil, err
 		}
+	}
+	collector, err := impact.NewCollector(impact.Replay, o.Report)
+	if err != nil {
+		return nil, err
 	}
 	shown := time.Now()
 	err = judge.Each(ctx, workers, p.records(ctx, reader), p.judge, func(r *impact.Result) error {

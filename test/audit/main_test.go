@@ -41,8 +41,8 @@ func TestMain(m *testing.M) {
 var admin = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup,
 	user.AllAuthenticated}}
 
-// startServer runs a server without controllers, and ends it with the test.
-func startServer(t *testing.T) *server.Server {
+// startServer runs a server without controllers, with changes of its configuration, and ends it with the test.
+func startServer(t *testing.T, changes ...func(*server.Config)) *server.Server {
 	t.Helper()
 	testlog.Show(t)
 	dir, err := os.MkdirTemp("", "audit-") // t.TempDir would be too long for a socket
@@ -53,6 +53,9 @@ func startServer(t *testing.T) *server.Server {
 	config := server.NewConfig(plugins.List)
 	config.API.DataDir = dir
 	config.Controllers.Controllers = nil // which would delete objects whose owners are not there
+	for _, change := range changes {
+		change(config)
+	}
 	if config.API.SecureServing.Listener, err = net.Listen("tcp", "127.0.0.1:0"); err != nil {
 		t.Fatal(err)
 	}
@@ -217,7 +220,7 @@ type report struct {
 func audit(t *testing.T, candidate []input.Document, cluster *live.Cluster, paths ...string) report {
 	t.Helper()
 	options := review.TrialOptions{Options: review.Options{Config: server.NewConfig(plugins.List), Live: cluster},
-		Before: server.NewConfig(plugins.List), Candidate: candidate}
+		Before: server.NewConfig(plugins.List), Candidate: candidate, Quotas: review.HasQuotas(candidate)}
 	asked := review.AuditOptions{Report: impact.Options{ShowAll: true}}
 	if len(paths) > 0 {
 		asked.Files = &review.AuditFiles{Paths: paths}
