@@ -189,15 +189,13 @@ func TestReplayedQuotasAreTheServers(t *testing.T) {
 		configMapManifest("shop", "n0"))
 	quotas := []manifest{quotaManifest("shop", "few", "pods: 4, requests.cpu: 900m, count/configmaps: 4"),
 		quotaManifest("shop", "more", "services: 3, count/pods: 6")}
-	steps := quotaSteps(t, 300)
+	steps := quotaSteps(t, 400)
 
-	without := startServer(t)
-	store(t, without, start)
-	state := dump(t, without)
 	recording := startServer(t, func(c *server.Config) {
 		c.API.Audit.PolicyFile, c.API.Audit.LogOptions.Path = policy, log
 	})
 	store(t, recording, start)
+	state := dump(t, recording)
 	was := makeSteps(t, recording, steps, nil)
 
 	predicted := map[string]impact.Result{}
@@ -222,13 +220,21 @@ func TestReplayedQuotasAreTheServers(t *testing.T) {
 		case is.code < http.StatusBadRequest:
 			verdict = "Admitted"
 		}
+		got := string(result.Verdict) + result.Unjudged
+		if got == "unknown-base" { // it was bound to a node, and the answer to that doesn't show it
+			counts[got]++
+			continue
+		}
 		counts[verdict]++
-		if got := string(result.Verdict) + result.Unjudged; got != verdict || verdict == "Refused" && result.Message != is.message {
+		if got != verdict || verdict == "Refused" && result.Message != is.message {
 			t.Errorf("step %d, %v: predicted %s: %s\nthe server: %d %s", i, steps[i], got, result.Message, is.code, is.message)
 		}
 	}
-	t.Log(len(steps), "requests:", counts, found.Notes)
-	for verdict, atLeast := range map[string]int{"Refused": 40, "not-made": 10, "Admitted": 60} {
+	t.Log(len(steps), "requests:", counts)
+	if len(found.Notes) > 0 {
+		t.Errorf("notes: %q", found.Notes)
+	}
+	for verdict, atLeast := range map[string]int{"Refused": 25, "not-made": 20, "Admitted": 80} {
 		if counts[verdict] < atLeast {
 			t.Errorf("%s: only %d, and not %d", verdict, counts[verdict], atLeast)
 		}

@@ -51,7 +51,7 @@ func TestDecode(t *testing.T) {
 	want := &Request{Source: q.Source, ID: "the-id", Time: q.Time, User: &user.DefaultInfo{Name: "bob", Groups: []string{"g"}},
 		UserAgent: "kubectl/v1.37", Verb: "create", URI: line.uri, Operation: admission.Create,
 		Resource: schema.GroupVersionResource{Version: "v1", Resource: "configmaps"},
-		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "default", Name: "a", DryRun: true,
+		Kind:     schema.GroupVersionKind{Version: "v1", Kind: "ConfigMap"}, Namespace: "default", Name: "a", StoredName: "a", DryRun: true,
 		Object: q.Object, Options: options, Recorded: Recorded{Outcome: Admitted, Code: 201}}
 	if diff := cmp.Diff(want, q, cmp.Exporter(func(reflect.Type) bool { return true })); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)
@@ -344,7 +344,7 @@ func TestReviews(t *testing.T) {
 	options.APIVersion, options.Kind = "meta.k8s.io/v1", "UpdateOptions"
 	want := &Request{Source: q.Source, ID: "u", User: &user.DefaultInfo{Name: "alice", Groups: []string{"g"}}, Verb: "update",
 		Operation: admission.Update, Resource: schema.GroupVersionResource{Group: "apps", Version: "v1", Resource: "deployments"},
-		Kind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Namespace: "n", Name: "d", DryRun: true,
+		Kind: schema.GroupVersionKind{Group: "apps", Version: "v1", Kind: "Deployment"}, Namespace: "n", Name: "d", StoredName: "d", DryRun: true,
 		Object: []byte(`{"a":1}`), OldObject: []byte(`{"a":0}`), Options: options}
 	if diff := cmp.Diff(want, q); diff != "" {
 		t.Errorf("(-want +got):\n%s", diff)

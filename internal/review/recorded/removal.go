@@ -70,6 +70,7 @@ func hasEnded(object []byte) bool {
 // isRemovedBy reports whether a deletion removes an object at once. An object that is not known is taken to have no
 // finalizers, and a pod to be on a node.
 //
+// Source: k8s.io/apiserver/pkg/registry/rest/delete.go#BeforeDelete 0793f990
 // Source: k8s.io/kubernetes/pkg/registry/core/pod/strategy.go#podStrategy.CheckGracefulDelete 4ef33f22
 func isRemovedBy(options *metav1.DeleteOptions, isPod bool, object []byte) bool {
 	var o ending
@@ -86,6 +87,8 @@ func isRemovedBy(options *metav1.DeleteOptions, isPod bool, object []byte) bool 
 	switch {
 	case len(o.Metadata.Finalizers) > 0:
 		return false
+	case o.Metadata.DeletionTimestamp != nil && o.Metadata.DeletionGracePeriodSeconds != nil: // which only gets shorter
+		return grace != nil && *grace == 0
 	case !isPod:
 		return true
 	case object != nil && o.Spec.NodeName == "" || o.Status.Phase == corev1.PodFailed || o.Status.Phase == corev1.PodSucceeded:
