@@ -108,7 +108,7 @@ func (seq *sequence) sides() []*side {
 
 // add adds an object of the state on all sides.
 func (seq *sequence) add(ctx context.Context, object *unstructured.Unstructured) error {
-	if isSnapshotHeader(object) {
+	if isHeaderKind(object.GroupVersionKind()) {
 		return nil
 	}
 	resource, mapping := seq.reviewer.resourceOf(object)

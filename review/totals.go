@@ -42,8 +42,8 @@ func (a *auditing) countAll(ctx context.Context) (*totals, error) {
 		}
 	}
 	if a.asked.Files != nil {
-		err = a.asked.Files.each(ctx, func(d input.Document, problem *input.Error) error {
-			if problem == nil && !isSnapshotHeader(d.Object) {
+		err = a.asked.Files.each(ctx, nil, func(d input.Document, problem *input.Error) error {
+			if problem == nil && !isHeaderKind(d.Object.GroupVersionKind()) {
 				t.add(ctx, d.Object)
 			}
 			return ctx.Err()
