@@ -51,8 +51,8 @@ type Env struct {
 	Webhooks WebhookCalls
 
 	// LocalWebhooks are URLs of processes on this machine. Webhooks are called there as for a dry
-	// run, whatever Webhooks says. The keys are names of webhooks, of configurations, or both
-	// separated by a slash.
+	// run, whatever Webhooks says; with an empty URL every call fails. The keys are names of webhooks,
+	// of configurations, or both separated by a slash.
 	LocalWebhooks map[string]string
 
 	// Done is closed when the server stops. The plugin's goroutines end then.

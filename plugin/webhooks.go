@@ -29,6 +29,9 @@ const WouldBeAsked = "it would be asked"
 // ErrBackendDown is the error of every call of a webhook or other backend with WebhooksDown.
 var ErrBackendDown = errors.New("all webhooks are taken to be down")
 
+// ErrWebhookDown is the error of every call of a webhook whose URL in Env.LocalWebhooks is empty.
+var ErrWebhookDown = errors.New("it is taken to be down")
+
 // Ask reports whether a plugin is to ask a backend that its own configuration names. If not, the
 // plugin lets the request pass, and Ask has reported the backend, without credentials, as a skipped
 // Call. The error says that the backend is taken to be down. backend is nil if it has no single

@@ -56,7 +56,7 @@ func (f *Flags) AddJudging(fs *pflag.FlagSet) {
 			". Its APIs, feature gates and plugins are in force. What emulation doesn't show is said in a note.")
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
 		"How to treat webhooks. skip: they let everything pass, and are named; ask: they are called, as for a dry "+
-			"run; fail: they are taken to be down.")
+			"run; fail: they are taken to be down; fail=NAME,...: only these are, by the names of --webhook.")
 	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
 		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
 			"run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all "+
@@ -107,7 +107,15 @@ func (f *Flags) ApplyLike(flags *pflag.FlagSet) error {
 func (f *Flags) Options() (Options, error) {
 	o := Options{Config: f.Config, Authorize: f.authorize, Pods: !f.noPods, Webhooks: plugin.WebhookCalls(f.webhooks),
 		LocalWebhooks: map[string]string{}, AllowIncomplete: f.AllowIncomplete}
-	if !slices.Contains(WebhookModes, f.webhooks) {
+	if names, ok := strings.CutPrefix(f.webhooks, string(plugin.WebhooksDown)+"="); ok {
+		o.Webhooks = plugin.WebhooksSkipped
+		for name := range strings.SplitSeq(names, ",") {
+			if name == "" {
+				return o, fmt.Errorf("--webhooks: %q is not %s=NAME,... with names of webhooks", f.webhooks, plugin.WebhooksDown)
+			}
+			o.LocalWebhooks[name] = ""
+		}
+	} else if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}
 	for _, setting := range f.localWebhooks {

@@ -48,8 +48,8 @@ type Options struct {
 	// Webhooks chooses how webhooks are treated: skipped, asked as for a dry run, or taken to be
 	// down. They are never called as a cluster calls them.
 	Webhooks plugin.WebhookCalls
-	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever Webhooks is; see
-	// plugin.Env.
+	// LocalWebhooks are URLs at which webhooks are asked, as for a dry run, whatever Webhooks is. An empty one stands
+	// for a webhook that is taken to be down; see plugin.Env.
 	LocalWebhooks map[string]string
 	// FieldValidation chooses how fields are treated that an object's kind doesn't have. It is one of
 	// the values of Validations. Empty means Strict, which refuses them.
@@ -259,8 +259,7 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		// The code of an admitted connection is that of the connection, which fails: there is no node.
 		result.Verdict = result.Decision.Verdict
 	}
-	if d := a.decision; result.Verdict == v1alpha1.Failed && r.options.Webhooks == plugin.WebhooksDown && d != nil &&
-		d.By != "" {
+	if d := a.decision; result.Verdict == v1alpha1.Failed && d != nil && r.refusesAsDown(d) {
 		result.Verdict = v1alpha1.Refused // by the webhook's failurePolicy
 	}
 	if result.Verdict != v1alpha1.Admitted {

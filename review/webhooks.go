@@ -19,6 +19,28 @@ import (
 // admission webhook can be skipped; without a conversion webhook there is no result.
 var errNoConversion = errors.New("no webhooks are asked, and nobody else can convert it (--webhooks=ask has it asked)")
 
+// refusesAsDown reports whether a request failed because webhooks are taken to be down.
+func (r *Reviewer) refusesAsDown(d *v1alpha1.Decision) bool {
+	if r.options.Webhooks == plugin.WebhooksDown {
+		return d.By != ""
+	}
+	failed := false
+	for i := range d.Steps {
+		for _, c := range d.Steps[i].Calls {
+			if c.Verdict != v1alpha1.Failed || c.FailedOpen {
+				continue
+			}
+			for _, name := range []string{c.Configuration + "/" + c.Name, c.Name, c.Configuration} {
+				if url, ok := r.options.LocalWebhooks[name]; ok {
+					failed = failed || url == ""
+					break
+				}
+			}
+		}
+	}
+	return failed
+}
+
 // unmatchedWebhooks returns notes about the webhooks of --webhook that no configuration has.
 func (r *Reviewer) unmatchedWebhooks(ctx context.Context) ([]string, error) {
 	if len(r.options.LocalWebhooks) == 0 {
@@ -46,14 +68,18 @@ func (r *Reviewer) unmatchedWebhooks(ctx context.Context) ([]string, error) {
 	}
 	var notes []string
 	for _, name := range slices.Sorted(maps.Keys(r.options.LocalWebhooks)) {
+		wasnt := "it wasn't asked"
+		if r.options.LocalWebhooks[name] == "" {
+			wasnt = "nothing is down"
+		}
 		switch {
 		case slices.Contains(names, name):
 		case slices.ContainsFunc(r.options.Config.Plugins, func(d plugin.Descriptor) bool { return d.Name == name }):
 			notes = append(notes, fmt.Sprintf("webhook %q: that is a plugin, whose backends are where its own "+
 				"configuration says: no other was asked", name))
 		default:
-			notes = append(notes, fmt.Sprintf("webhook %q: no configuration has it%s: it wasn't asked", name,
-				nearest.Meant(name, names)))
+			notes = append(notes, fmt.Sprintf("webhook %q: no configuration has it%s: %s", name,
+				nearest.Meant(name, names), wasnt))
 		}
 	}
 	return notes, nil

@@ -192,6 +192,11 @@ webhooks:
 		"by its name": {[]string{"first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" + denied + skipped},
 		"by both names, all down": {[]string{"mine/first.example.com"}, plugin.WebhooksDown,
 			"refused   ConfigMap default/c  -:1\n" + denied},
+		"one is down": {[]string{"=first.example.com"}, "", "refused   ConfigMap default/c  -:1\n" +
+			`          by ValidatingAdmissionWebhook: Internal error occurred: failed calling webhook "first.example.com": ` +
+			"failed to call webhook: it is taken to be down\n" +
+			`          to pass: Have the webhook's server (https://s.hooks.svc/validate) answer. Until it does nothing that its ` +
+			`rules, selectors and match conditions cover passes, unless its failurePolicy is Ignore.` + "\n" + skipped},
 		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +
 			strings.Replace(skipped, "second", "first", 1) + skipped +
 			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it ` +
@@ -206,6 +211,10 @@ webhooks:
 			got := judged(t, []string{state}, []string{object}, func(o *review.Options) {
 				o.Webhooks, o.LocalWebhooks = test.calls, map[string]string{}
 				for _, name := range test.names {
+					if down, ok := strings.CutPrefix(name, "="); ok {
+						o.LocalWebhooks[down] = ""
+						continue
+					}
 					o.LocalWebhooks[name] = local.URL
 				}
 			})

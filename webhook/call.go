@@ -22,6 +22,17 @@ import (
 	"gatehouse.dev/webhook/review"
 )
 
+// takenDown returns the error of a call of a webhook that is taken to be down; nil for others.
+func (e *engine) takenDown(h *hook) error {
+	switch {
+	case h.down:
+		return plugin.ErrWebhookDown
+	case e.calling == plugin.WebhooksDown && !h.local:
+		return plugin.ErrBackendDown
+	}
+	return nil
+}
+
 // ask sends a webhook the request and returns its answer. The webhook's failurePolicy applies to
 // errors of type *webhookutil.ErrCallingWebhook; any other error refuses the request. Several
 // webhooks may be asked concurrently.
@@ -38,9 +49,9 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	if a.IsDryRun() && !h.noSideEffects {
 		return nil, apierrors.NewBadRequest(fmt.Sprintf("admission webhook %q does not support dry run", h.name))
 	}
-	if e.calling == plugin.WebhooksDown && !h.local {
+	if down := e.takenDown(h); down != nil {
 		return nil, callError(h, apierrors.NewServiceUnavailable("error calling webhook"),
-			fmt.Errorf("failed to call webhook: %w", plugin.ErrBackendDown))
+			fmt.Errorf("failed to call webhook: %w", down))
 	}
 	if h.reviewVersion == "" {
 		return nil, callError(h, apierrors.NewBadRequest("error creating admission objects"),

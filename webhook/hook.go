@@ -46,8 +46,9 @@ type hook struct {
 	noSideEffects bool
 	// reinvocable reports whether reinvocationPolicy is IfNeeded.
 	reinvocable bool
-	// local reports whether it is called at another URL than its configuration's.
-	local bool
+	// local reports whether it is called at another URL than its configuration's, down whether it is taken to be
+	// down there.
+	local, down bool
 }
 
 // compiler makes hooks.
@@ -75,7 +76,12 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
 	for _, name := range []string{configuration + "/" + spec.Name, spec.Name, configuration} {
 		if url, ok := c.local[name]; ok {
-			h.local, h.backend = true, url
+			h.local = true
+			if url == "" {
+				h.down = true
+				break
+			}
+			h.backend = url
 			h.connect = func() (*backend.Client, error) { return backend.Local(url, spec.ClientConfig) }
 			break
 		}
