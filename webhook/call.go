@@ -18,6 +18,7 @@ import (
 	"k8s.io/component-base/tracing"
 	"k8s.io/klog/v2"
 
+	"gatehouse.dev/internal/timeshare"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/webhook/review"
 )
@@ -65,6 +66,8 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	uid := uuid.NewUUID()
 	ctx, span := e.span(ctx, h, a, uid)
 	defer span.End(500 * time.Millisecond)
+	ctx, cancel := timeshare.Limit(e.contextFor(ctx, h))
+	defer cancel()
 	body := request.Review(h.reviewVersion, uid)
 	var answer []byte
 	e.trackLatency(ctx, func() { answer, err = client.Post(ctx, body, h.timeout) })
@@ -74,6 +77,9 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 		if !ok {
 			status = apierrors.NewServiceUnavailable("error calling webhook")
 		}
+		if timeshare.IsUsedUp(ctx) {
+			err = fmt.Errorf("%w: its part of the request's time is used up", err)
+		}
 		return nil, callError(h, status, fmt.Errorf("failed to call webhook: %w", err))
 	}
 	span.AddEvent("Request completed")
@@ -82,6 +88,20 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 		return nil, callError(h, apierrors.NewServiceUnavailable("error validating webhook response"), err)
 	}
 	return response, nil
+}
+
+// contextFor returns a context for what is done for a webhook. If the webhook can be ignored, timeshare
+// limits the time for it. Mutating webhooks follow one another; after the validating ones no others
+// are asked.
+func (e *engine) contextFor(ctx context.Context, h *hook) context.Context {
+	switch {
+	case !h.ignoreFailures:
+		return ctx
+	case e.mutating:
+		return timeshare.Dispensable(ctx, timeshare.Sequential)
+	default:
+		return timeshare.Dispensable(ctx, timeshare.Last)
+	}
 }
 
 // span starts the span of a call in the request's trace.
@@ -106,6 +126,12 @@ func (e *engine) span(ctx context.Context, h *hook, a admission.Attributes, uid 
 // callError returns the error of a call that failed. Metrics count it under the code of status.
 func callError(h *hook, status *apierrors.StatusError, reason error) error {
 	return &webhookutil.ErrCallingWebhook{WebhookName: h.name, Reason: reason, Status: status}
+}
+
+// isFailedCall reports whether err is that of a call that failed, to which the failurePolicy applies.
+func isFailedCall(err error) bool {
+	var failure *webhookutil.ErrCallingWebhook
+	return errors.As(err, &failure)
 }
 
 // relay passes on the audit annotations and warnings of a webhook's answer.

@@ -35,7 +35,8 @@
 //
 // If a webhook can't be called, or its answer is invalid, its failurePolicy decides whether the
 // request fails or the webhook is ignored. A patch that can't be applied always fails the request.
-// Every error names the webhook. The deadline of the request bounds all calls.
+// Every error names the webhook. The deadline of the request bounds all calls. Package timeshare
+// divides the time until then, so that webhooks under failurePolicy Ignore don't use it up.
 //
 // # Parity
 //

@@ -15,16 +15,31 @@ import (
 )
 
 // match returns the request in the version to send to a webhook that has a rule for it, or nil if the
-// webhook isn't to be called. An error refuses the request.
+// webhook isn't to be called. An error refuses the request, unless it is a failed call: the webhook's
+// namespaceSelector needs a namespace that can't be read, and its failures are ignored.
 //
 // Source: k8s.io/apiserver/pkg/admission/plugin/webhook/generic/webhook.go#ShouldCallHook e65ac040
 func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
-	match, mismatch, err := r.Match(ctx, c.match)
+	matchCtx := ctx
+	if c.ignoreFailures {
+		if r.dispensable == nil {
+			r.dispensable = r.contextFor(ctx, c.hook)
+		}
+		matchCtx = r.dispensable
+	}
+	match, mismatch, err := r.Match(matchCtx, c.match)
 	switch {
 	case apierrors.IsNotFound(err):
 		return nil, err // a 404 that names the namespace
 	case err != nil:
-		return nil, unanswered.Refusal(err, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err)))
+		refusal := unanswered.Refusal(err, nil)
+		switch {
+		case refusal == nil:
+			return nil, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err))
+		case c.ignoreFailures && ctx.Err() == nil:
+			return nil, callError(c.hook, apierrors.NewServiceUnavailable("error matching webhook"), err)
+		}
+		return nil, refusal
 	case mismatch != matching.Matches:
 		r.reportSkipped(c, string(mismatch))
 		return nil, nil

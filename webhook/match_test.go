@@ -4,6 +4,7 @@ import (
 	"context"
 	"errors"
 	"testing"
+	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -209,6 +210,40 @@ func TestNamespaceIsReadLive(t *testing.T) {
 	if !apierrors.IsInternalError(err) {
 		t.Errorf("the error is a %v", apierrors.ReasonForError(err))
 	}
+}
+
+// A namespace that can't be read in time refuses the request if a webhook under Fail needs it. Webhooks
+// under Ignore fail open, and a look-up for them leaves time for another one.
+func TestNamespaceThatHangs(t *testing.T) {
+	backend := webhooktest.New(t, webhooktest.Allow())
+	ignored := aWebhook("1.example.com", backend.ClientConfig("/"), ignoringFailures, namespaceSelector(map[string]string{"new": "yes"}))
+	fails := aWebhook("2.example.com", backend.ClientConfig("/"), namespaceSelector(map[string]string{"new": "yes"}))
+	for name, w := range map[string][]admissionregistrationv1.MutatingWebhook{
+		"ignored": {ignored}, "both": {ignored, fails}} {
+		p := newPlugins(t, nil, mutatingConfiguration("c", w...), validatingConfiguration("c", w...))
+		reads := 0
+		p.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+			if reads++; reads%2 == 0 {
+				return true, &corev1.Namespace{ObjectMeta: metav1.ObjectMeta{Name: "fresh",
+					Labels: map[string]string{"new": "yes"}}}, nil
+			}
+			time.Sleep(time.Second) // the time of those under Ignore is up
+			return true, nil, context.DeadlineExceeded
+		})
+		before := backend.Calls()
+		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		_ = p.Mutating.ready.Wait(ctx, nil)
+		wantError(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil, in("fresh")), interfaces), "")
+		cancel()
+		if calls := backend.Calls() - before; calls != len(w)-1 || reads != len(w) {
+			t.Errorf("%s: %d webhooks were called after %d reads", name, calls, reads)
+		}
+	}
+	p := newPlugins(t, nil, validatingConfiguration("c", ignored, fails))
+	p.Client.PrependReactor("get", "namespaces", func(clienttesting.Action) (bool, runtime.Object, error) {
+		return true, nil, apierrors.NewServiceUnavailable("etcd is on holiday")
+	})
+	wantRefusal(t, p.validate(t, newAttributes(create, newPod(), nil, in("fresh"))), 503, "etcd is on holiday")
 }
 
 // A request whose time is over, or whose client is gone, is told so, and neither blames a condition

@@ -71,16 +71,22 @@ func (m *Mutating) round(ctx context.Context, round int, r *rounds, a admission.
 		if round > 0 && !r.IsPending(c.uid) {
 			continue
 		}
+		start := time.Now()
 		v, err := request.match(ctx, c)
-		if err != nil {
+		if err != nil && !isFailedCall(err) {
 			request.report(c.hook, time.Time{}, 0, err, false, nil, effect{})
 			return err
 		}
-		if v == nil {
+		var response *review.Response
+		var result effect
+		switch {
+		case err != nil:
+		case v == nil:
 			continue
+		default:
+			start = time.Now()
+			response, result, err = m.call(ctx, v, c, round)
 		}
-		start := time.Now()
-		response, result, err := m.call(ctx, v, c, round)
 		elapsed := time.Since(start)
 		refusal, failedOpen := m.observe(ctx, c.hook, a, elapsed, err)
 		request.report(c.hook, start, elapsed, err, failedOpen, response, result)

@@ -1,6 +1,8 @@
 package webhook
 
 import (
+	"context"
+
 	admissionv1 "k8s.io/api/admission/v1"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/utils/ptr"
@@ -19,6 +21,9 @@ type request struct {
 
 	versions []*version
 	options  []byte
+	// dispensable is the context for what is read for webhooks whose failures are ignored; nil before
+	// its first use.
+	dispensable context.Context
 	// calls collects the reports for the chain's observers. It is nil if there are none.
 	calls *plugin.Calls
 }

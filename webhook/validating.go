@@ -96,7 +96,14 @@ func (v *Validating) selectHooks(ctx context.Context, r *request, candidates []c
 	var judgements []judgement
 	for i := range candidates {
 		c := &candidates[i]
+		start := time.Now()
 		version, err := r.match(ctx, c)
+		if err != nil && isFailedCall(err) {
+			j := judgement{hook: c.hook, start: start, elapsed: time.Since(start), err: err}
+			j.refusal, j.failedOpen = v.observe(ctx, j.hook, r, j.elapsed, err)
+			judgements = append(judgements, j)
+			continue
+		}
 		if err != nil {
 			r.report(c.hook, time.Time{}, 0, err, false, nil, effect{})
 			return nil, err
@@ -113,8 +120,11 @@ func (v *Validating) selectHooks(ctx context.Context, r *request, candidates []c
 	return judgements, nil
 }
 
-// judge calls one webhook.
+// judge calls one webhook, unless that has already failed.
 func (v *Validating) judge(ctx context.Context, a admission.Attributes, j *judgement) {
+	if j.err != nil {
+		return
+	}
 	j.start = time.Now()
 	j.response, j.err = v.ask(ctx, j.hook, j.request, a)
 	if j.err == nil && !j.response.Allowed {

@@ -14,6 +14,8 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 	corelisters "k8s.io/client-go/listers/core/v1"
+
+	"gatehouse.dev/internal/timeshare"
 )
 
 // Namespaces looks up namespaces in the cache and, since that may lag behind, live if the cache has
@@ -43,6 +45,8 @@ type Request struct {
 		known bool
 		found *corev1.Namespace
 		err   error
+		// cut reports whether err is that a read that the request can do without took too long.
+		cut bool
 	}
 	// The results of selectors, by what they say; nil before the first.
 	namespaceResults, objectResults map[unique.Handle[string]]bool
@@ -65,12 +69,15 @@ func (r *Request) ObjectChanged() {
 	}
 }
 
-// Namespace returns the namespace that the request is in. It is looked up once. The error is the
-// client's.
+// Namespace returns the namespace that the request is in. It is looked up once, and once more if the
+// first look-up was cut short because the request could do without it. The error is the client's.
 func (r *Request) Namespace(ctx context.Context) (*corev1.Namespace, error) {
-	if !r.namespace.known {
+	if !r.namespace.known || r.namespace.cut && !timeshare.IsDispensable(ctx) {
+		ctx, cancel := timeshare.Limit(ctx)
+		defer cancel()
 		r.namespace.known = true
 		r.namespace.found, r.namespace.err = r.namespaces.Get(ctx, r.GetNamespace())
+		r.namespace.cut = r.namespace.err != nil && timeshare.IsUsedUp(ctx)
 	}
 	return r.namespace.found, r.namespace.err
 }

@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/timeshare"
 	"gatehouse.dev/plugin"
 )
 
@@ -196,7 +197,7 @@ func (p *boundPolicy[E]) findParams(ctx context.Context, r *request, b *binding)
 				"resources")
 		}
 	}
-	if !r.waitForParams(p.params) {
+	if !r.waitForParams(ctx, p.params) {
 		return nil, fmt.Errorf("paramKind kind `%v` not yet synced to use for admission", p.paramKind.String())
 	}
 	var found []*expression.Params
@@ -265,8 +266,10 @@ func (k *paramKind) getByName(ctx context.Context, namespace, name string) (*exp
 	if object, exists, _ := k.informer.GetStore().GetByKey(key); exists {
 		return object.(*param).params, nil
 	}
-	ctx, cancel := context.WithTimeout(ctx, readTimeout)
+	ctx, cancel := timeshare.Limit(ctx)
 	defer cancel()
+	ctx, stop := context.WithTimeout(ctx, readTimeout)
+	defer stop()
 	object, err := k.client.Namespace(namespace).Get(ctx, name, metav1.GetOptions{})
 	if apierrors.IsNotFound(err) {
 		return nil, nil

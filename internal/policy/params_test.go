@@ -2,6 +2,7 @@ package policy
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"strings"
 	"testing"
@@ -16,9 +17,12 @@ import (
 	"k8s.io/apimachinery/pkg/labels"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/dynamic"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/client-go/tools/cache"
 
 	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/internal/timeshare"
 	"gatehouse.dev/plugin/plugintest"
 )
 
@@ -364,4 +368,53 @@ func TestParamsThatCannotBeListed(t *testing.T) {
 	if result.Code() != 422 || strings.Count(result.Message(), want) != 20 {
 		t.Errorf("%d %s", result.Code(), result.Message())
 	}
+}
+
+// hanging is a client whose reads end with their contexts.
+type hanging struct {
+	dynamic.NamespaceableResourceInterface
+}
+
+func (h hanging) Namespace(string) dynamic.ResourceInterface { return reading{} }
+
+type reading struct{ dynamic.ResourceInterface }
+
+func (reading) Get(ctx context.Context, _ string, _ metav1.GetOptions, _ ...string) (*unstructured.Unstructured,
+	error) {
+	<-ctx.Done()
+	return nil, ctx.Err()
+}
+
+// Params that can't be read use up only a part of the time of a request that can do without them. After
+// that there is time to read them for a policy under Fail.
+func TestParamsThatHang(t *testing.T) {
+	synctest.Test(t, func(t *testing.T) {
+		ctx, cancel := context.WithTimeout(t.Context(), time.Second)
+		defer cancel()
+		dispensable := timeshare.Dispensable(ctx, timeshare.Sequential)
+		took := func(wait func()) time.Duration {
+			start := time.Now()
+			wait()
+			return time.Since(start)
+		}
+		k := &paramKind{client: hanging{}, synced: make(chan struct{}),
+			informer: cache.NewSharedIndexInformer(&cache.ListWatch{}, &unstructured.Unstructured{}, 0, nil)}
+		var r request
+		for _, want := range []time.Duration{300 * time.Millisecond, 0} {
+			if got := took(func() { r.waitForParams(dispensable, k) }); got != want {
+				t.Errorf("a request that can do without params waited %v, want %v", got, want)
+			}
+		}
+		read := took(func() {
+			if _, err := k.getByName(dispensable, "shop", "one"); !errors.Is(err, context.DeadlineExceeded) {
+				t.Errorf("the error is %v", err)
+			}
+		})
+		if read != 210*time.Millisecond {
+			t.Errorf("a read that the request can do without took %v", read)
+		}
+		if got := took(func() { r.waitForParams(ctx, k) }); got != 490*time.Millisecond || ctx.Err() == nil {
+			t.Errorf("a request that needs params waited %v, to the end of its time: %v", got, ctx.Err())
+		}
+	})
 }

@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
+	"gatehouse.dev/internal/timeshare"
 	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 )
@@ -26,8 +27,12 @@ type request struct {
 	calls *plugin.Calls
 
 	versions []*version
-	// hasWaited reports whether the request has already waited for params.
-	hasWaited bool
+	// hasWaited reports whether the request has already waited for params, hasGivenUp whether it has
+	// for policies whose failures are ignored.
+	hasWaited, hasGivenUp bool
+	// dispensable is the context for what is read for policies whose failures are ignored; nil before
+	// its first use.
+	dispensable context.Context
 }
 
 // version is the request as seen in one API version of its object.
@@ -73,25 +78,34 @@ func (r *request) version(match matching.Match) *version {
 const syncTimeout = time.Second
 
 // waitForParams reports whether the params of a kind are in the cache. A request waits for them
-// once, for syncTimeout.
-func (r *request) waitForParams(k *paramKind) bool {
+// once, for syncTimeout; before that, if it could do without them, for the part of its time that this
+// has.
+func (r *request) waitForParams(ctx context.Context, k *paramKind) bool {
 	select {
 	case <-k.synced:
 		return true
 	default:
 	}
-	if r.hasWaited {
+	dispensable := timeshare.IsDispensable(ctx)
+	if r.hasWaited || r.hasGivenUp && dispensable {
 		return false
 	}
-	r.hasWaited = true
+	if dispensable {
+		r.hasGivenUp = true
+	} else {
+		r.hasWaited = true
+	}
+	ctx, cancel := timeshare.Limit(ctx)
+	defer cancel()
 	timeout := time.NewTimer(syncTimeout)
 	defer timeout.Stop()
 	select {
 	case <-k.synced:
 		return true
 	case <-timeout.C:
-		return false
+	case <-ctx.Done():
 	}
+	return false
 }
 
 // invocation is what one evaluation of a policy needs: a version of the request, a binding and
@@ -112,6 +126,12 @@ type invocation struct {
 // Source: k8s.io/apiserver/pkg/admission/plugin/policy/validating/dispatcher.go#Dispatch 3d50b2fc
 func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail func(*binding, error),
 	visit func(*invocation)) error {
+	if c.ignoresFailures() {
+		if r.dispensable == nil {
+			r.dispensable = timeshare.Dispensable(ctx, timeshare.Sequential)
+		}
+		ctx = r.dispensable
+	}
 	configFailed := fail
 	fail = func(b *binding, err error) {
 		r.reportFailure(c.name, b, c.ignoresFailures(), err)
@@ -171,6 +191,10 @@ func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail fu
 			}
 		}
 		if in.namespace, err = r.namespaceObject(ctx); err != nil {
+			if c.ignoresFailures() && unanswered.Refusal(err, nil) != nil {
+				fail(b.binding, err)
+				continue
+			}
 			return err
 		}
 		for _, in.params = range params {

@@ -49,9 +49,8 @@ func wantOutOfTime(t *testing.T, err error) {
 // atOnce is how many writes are made where one could be stored by luck only.
 const atOnce = 8
 
-// A request's own ?timeout= bounds all calls together: the client has a 504, whatever the
-// failurePolicy; no webhook is called any more, the call that there was is given up; and nothing is
-// stored.
+// A request's own ?timeout= bounds all calls together: the client has a 504 under Fail; no webhook is
+// called any more, the call that there was is given up; and nothing is stored.
 //
 // Source of the 504: k8s.io/apiserver/pkg/server/filters/timeout.go,
 // endpoints/handlers/finisher/finisher.go.
@@ -59,36 +58,76 @@ func TestRequestsDeadline(t *testing.T) {
 	leakFree(t)
 	eachPhase(t, func(t *testing.T, p phase, ns string) {
 		t.Parallel()
-		for name, ignore := range map[string]bool{"fail": false, "ignore": true} {
-			hang := &counted{next: webhooktest.Hang()}
-			b := webhooktest.New(t, hang)
-			remove := install(t, p, ns,
-				faulty{name: "first." + p.webhookName(), backend: b.ClientConfig("/"), timeout: 30, ignore: ignore},
-				faulty{name: "second." + p.webhookName(), backend: b.ClientConfig("/"), timeout: 30, ignore: ignore})
-			var writes sync.WaitGroup
-			for i := range atOnce {
-				writes.Go(func() {
-					err := createMap(t.Context(), ns, newMap(fmt.Sprint(name, i)), "timeout", "1s")
-					wantOutOfTime(t, err)
-				})
-			}
-			writes.Wait()
-			servertest.Eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
-			settled(t)
-			for i := range atOnce {
-				wantStored(t, ns, fmt.Sprint(name, i), false)
-			}
-			// Of webhooks that are called one after the other, the second is never called.
-			most := map[phase]int{mutatingPhase: 1, validatingPhase: 2}[p] * atOnce
-			if calls := len(hang.timeouts); calls == 0 || calls > most || hang.timeouts[0] != "1s" {
-				t.Errorf("webhooks were called %d times with timeouts %v, want no more than %d times", calls,
-					hang.timeouts, most)
-			}
-			remove()
-			unconnected(t, b)
+		hang := &counted{next: webhooktest.Hang()}
+		b := webhooktest.New(t, hang)
+		remove := install(t, p, ns,
+			faulty{name: "first." + p.webhookName(), backend: b.ClientConfig("/"), timeout: 30},
+			faulty{name: "second." + p.webhookName(), backend: b.ClientConfig("/"), timeout: 30})
+		var writes sync.WaitGroup
+		for i := range atOnce {
+			writes.Go(func() {
+				err := createMap(t.Context(), ns, newMap(fmt.Sprint("late", i)), "timeout", "1s")
+				wantOutOfTime(t, err)
+			})
 		}
+		writes.Wait()
+		servertest.Eventually(t, "calls to be given up", func() bool { return hang.inside.Load() == 0 })
+		settled(t)
+		for i := range atOnce {
+			wantStored(t, ns, fmt.Sprint("late", i), false)
+		}
+		// Of webhooks that are called one after the other, the second is never called.
+		most := map[phase]int{mutatingPhase: 1, validatingPhase: 2}[p] * atOnce
+		if calls := len(hang.timeouts); calls == 0 || calls > most || hang.timeouts[0] != "1s" {
+			t.Errorf("webhooks were called %d times with timeouts %v, want no more than %d times", calls,
+				hang.timeouts, most)
+		}
+		remove()
+		unconnected(t, b)
 	})
 	wantAlive(t)
+}
+
+// Ten mutating and ten validating webhooks that hang for longer than the request has, under Ignore,
+// never use up its time, whether its client gives it little or all that a write can have. A healthy
+// webhook behind them is asked, and its denial is the answer.
+func TestIgnoreMeansIgnore(t *testing.T) {
+	leakFree(t)
+	ns := namespace(t)
+	hang := webhooktest.New(t, webhooktest.Hang())
+	for _, p := range []phase{mutatingPhase, validatingPhase} {
+		b := newBackend(t, func(r *admissionv1.AdmissionRequest) *admissionv1.AdmissionResponse {
+			if strings.HasPrefix(r.Name, string(p)) {
+				return &admissionv1.AdmissionResponse{Result: &metav1.Status{Code: http.StatusConflict, Message: "no"}}
+			}
+			return &admissionv1.AdmissionResponse{Allowed: true}
+		})
+		var webhooks []faulty
+		for i := range 10 {
+			webhooks = append(webhooks, faulty{name: fmt.Sprintf("hang-%d.%s", i, p.webhookName()),
+				backend: hang.ClientConfig("/"), timeout: 30, ignore: true})
+		}
+		install(t, p, ns, append(webhooks, faulty{backend: b.ClientConfig("/")})...)
+	}
+	var writes sync.WaitGroup
+	for _, timeout := range []string{"3s", "10s", "60s"} {
+		writes.Go(func() {
+			name := "admitted-" + timeout
+			if err := createMap(t.Context(), ns, newMap(name), "timeout", timeout); err != nil {
+				t.Errorf("with ?timeout=%s: %v", timeout, err)
+			}
+			wantStored(t, ns, name, true)
+		})
+		for _, p := range []phase{mutatingPhase, validatingPhase} {
+			writes.Go(func() {
+				name := string(p) + "-" + timeout
+				wantStatus(t, createMap(t.Context(), ns, newMap(name), "timeout", timeout), http.StatusConflict, "",
+					`admission webhook "`+p.webhookName()+`" denied the request: no`)
+				wantStored(t, ns, name, false)
+			})
+		}
+	}
+	writes.Wait()
 }
 
 // Each webhook's timeoutSeconds is its own: two that hang and are ignored, one after the other,
