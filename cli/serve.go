@@ -92,6 +92,9 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 	groups.FlagSet("gatehouse").StringVar(&file, "config", "",
 		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. The command line "+
 			"takes precedence.")
+	groups.FlagSet("gatehouse").BoolVar(&config.WebhookBreaker, "webhook-breaker", true,
+		"Don't call a webhook's backend that has not answered several times, until it is back. Its calls fail at "+
+			"once.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	config.Record.AddFlags(groups.FlagSet("decisions"))

@@ -50,6 +50,10 @@ type Env struct {
 	// Webhooks says whether admission webhooks and other backends are called.
 	Webhooks WebhookCalls
 
+	// WebhookBreaker says whether webhooks' backends that don't answer aren't called until they are
+	// back.
+	WebhookBreaker bool
+
 	// LocalWebhooks are URLs of processes on this machine. Webhooks are called there as for a dry
 	// run, whatever Webhooks says; with an empty URL every call fails. The keys are names of webhooks,
 	// of configurations, or both separated by a slash.

@@ -47,6 +47,9 @@ type Config struct {
 	Record record.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks plugin.WebhookCalls
+	// WebhookBreaker says whether webhooks' backends that don't answer aren't called until they are
+	// back.
+	WebhookBreaker bool
 	// Legacy says how objects that wait for initializers are treated. A plugin that makes them wait
 	// has them hidden.
 	Legacy legacy.Options
@@ -126,8 +129,11 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 		api.Filters = append(slices.Clone(api.Filters), recorder.Filter)
 		observers = append(observers, recorder)
 	}
+	if c.WebhookBreaker {
+		api.Filters = append(slices.Clone(api.Filters), serveWebhooks)
+	}
 	s.Server, err = apiserver.New(ctx, &api, func(env *plugin.Env) (apiserver.Admission, error) {
-		env.Webhooks, env.LocalWebhooks = c.Webhooks, c.LocalWebhooks
+		env.Webhooks, env.LocalWebhooks, env.WebhookBreaker = c.Webhooks, c.LocalWebhooks, c.WebhookBreaker
 		var err error
 		if s.chain, err = chain.New(selected, admission, env, observers...); err != nil {
 			return nil, err

@@ -20,6 +20,7 @@ import (
 
 	"gatehouse.dev/internal/timeshare"
 	"gatehouse.dev/plugin"
+	"gatehouse.dev/webhook/backend"
 	"gatehouse.dev/webhook/review"
 )
 
@@ -166,14 +167,14 @@ func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, e
 			klog.Warningf("Context canceled when calling webhook %v", h.name)
 			return nil, false
 		case h.ignoreFailures:
-			klog.Warningf("Failed calling webhook, failing open %v: %v", h.name, failure)
+			logFailure("failing open", h, failure)
 			m.ObserveWebhookFailOpen(ctx, h.name, e.phase)
 			return nil, true
 		case !canceled:
 			m.ObserveWebhookRejection(ctx, h.name, e.phase, operation,
 				admissionmetrics.WebhookRejectionCallingWebhookError, code)
 		}
-		klog.Warningf("Failed calling webhook, failing closed %v: %v", h.name, failure)
+		logFailure("failing closed", h, failure)
 		return apierrors.NewInternalError(failure), false
 
 	case errors.As(err, &denial):
@@ -187,6 +188,14 @@ func (e *engine) observe(ctx context.Context, h *hook, a admission.Attributes, e
 			admissionmetrics.WebhookRejectionAPIServerInternalError, 0)
 		m.ObserveWebhook(ctx, h.name, elapsed, true, a, e.phase, 0)
 		return err, false
+	}
+}
+
+// logFailure logs a call that failed. It doesn't log calls that weren't made: the breaker has logged why.
+func logFailure(how string, h *hook, failure *webhookutil.ErrCallingWebhook) {
+	var notCalled *backend.NotCalledError
+	if !errors.As(failure.Reason, &notCalled) {
+		klog.Warningf("Failed calling webhook, %s %v: %v", how, h.name, failure)
 	}
 }
 

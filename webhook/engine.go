@@ -71,6 +71,7 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 		Services:       services.Lister(),
 		EndpointSlices: endpointSlices,
 		APIServer:      api,
+		Breaker:        env.WebhookBreaker,
 	})
 	if err != nil {
 		return nil, err

@@ -1,6 +1,7 @@
 package backend
 
 import (
+	"cmp"
 	"context"
 	"crypto/tls"
 	"errors"
@@ -59,6 +60,7 @@ type Client struct {
 	resolve   func() (string, error) // returns the host and port to connect to; nil: those of url
 	transport http.RoundTripper
 	conns     *connPool // below transport; nil if it uses none
+	breaks    bool      // whether conns' breakers are used
 }
 
 func newClient(scheme, host, urlPath string) *Client {
@@ -106,18 +108,21 @@ func Local(at string, cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeout(ctx, timeout)
+		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
 	query := timeoutQuery(ctx)
 	for retry := 0; ; retry++ {
-		resp, err := c.send(ctx, body, query)
+		address, err := c.choose(body, timeout)
 		if err != nil {
 			return nil, c.urlError(query, err)
 		}
-		// A byte more, to tell an answer that is too long from one that just fits.
-		answer, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
-		_ = resp.Body.Close()
+		start := time.Now()
+		resp, answer, err := c.exchange(ctx, address, body, query)
+		c.observe(ctx, address, start, err)
+		if resp == nil {
+			return nil, c.urlError(query, err)
+		}
 		if wait, ok := retryAfter(resp); ok && retry < maxRetries && sleep(ctx, wait) {
 			continue
 		}
@@ -131,14 +136,54 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 	}
 }
 
-func (c *Client) send(ctx context.Context, body [][]byte, query string) (*http.Response, error) {
+// choose returns the host and port to connect to: one whose breaker lets the call pass, if a few
+// attempts find one.
+func (c *Client) choose(body [][]byte, timeout time.Duration) (address string, err error) {
+	for range 4 {
+		address = hostPort(c.url)
+		if c.resolve != nil {
+			if address, err = c.resolve(); err != nil {
+				return "", err
+			}
+		}
+		if !c.breaks {
+			return address, nil
+		}
+		b := c.conns.breaker(address, false)
+		if b == nil || !b.isOpen() {
+			return address, nil
+		}
+		err = b.refuse(func(ctx context.Context) bool {
+			ctx, cancel := context.WithTimeout(ctx, cmp.Or(timeout, dialTimeout))
+			defer cancel()
+			_, _, err := c.exchange(ctx, address, body, timeoutQuery(ctx))
+			return err == nil
+		})
+		if c.resolve == nil {
+			break
+		}
+	}
+	return "", err
+}
+
+// exchange sends a request to address and reads the answer's body. If there is an error but the
+// response isn't nil, it is one of reading the body.
+func (c *Client) exchange(ctx context.Context, address string, body [][]byte, query string) (*http.Response, []byte,
+	error) {
+	resp, err := c.send(ctx, address, body, query)
+	if err != nil {
+		return nil, nil, err
+	}
+	// A byte more, to tell an answer that is too long from one that just fits.
+	answer, err := io.ReadAll(io.LimitReader(resp.Body, MaxAnswer+1))
+	_ = resp.Body.Close()
+	return resp, answer, err
+}
+
+func (c *Client) send(ctx context.Context, address string, body [][]byte, query string) (*http.Response, error) {
 	u := *c.url
 	u.RawQuery = query
 	if c.resolve != nil {
-		address, err := c.resolve()
-		if err != nil {
-			return nil, err
-		}
 		u.Host = address
 	}
 	req := &http.Request{Method: http.MethodPost, URL: &u, Host: c.url.Host, Header: header}

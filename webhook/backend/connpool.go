@@ -46,9 +46,15 @@ type connPool struct {
 	dialTCP func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // of connections that may agree on HTTP/2
 
+	// inUse ends when the last user has gone; unused ends it.
+	inUse  context.Context
+	unused context.CancelFunc
+
 	mu    sync.Mutex
 	http1 *http.Transport  // for backends that don't speak HTTP/2
 	peers map[string]*peer // by address
+	// breakers are those of addresses to which calls have failed.
+	breakers map[string]*breaker
 
 	// certificate is the client certificate that connections were made with, nil if it isn't from
 	// files. nextCheck is when to compare it with the files again.
@@ -61,7 +67,9 @@ func newConnPool(config *transport.Config, proxied bool) (*connPool, error) {
 	if err != nil {
 		return nil, err
 	}
-	p := &connPool{users: map[*Pool]bool{}, proxied: proxied, tls: tlsConfig, peers: map[string]*peer{}}
+	p := &connPool{users: map[*Pool]bool{}, proxied: proxied, tls: tlsConfig, peers: map[string]*peer{},
+		breakers: map[string]*breaker{}}
+	p.inUse, p.unused = context.WithCancel(context.Background())
 	p.dialTCP = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	if config.DialHolder != nil {
 		p.dialTCP = config.DialHolder.Dial

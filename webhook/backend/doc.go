@@ -30,6 +30,11 @@
 // If the environment names a proxy, it is asked, in HTTP/1.1, for the name in a URL, and for the
 // address of a service's endpoint, unless NO_PROXY has that or the service's name.
 //
+// # Backends that don't answer
+//
+// A breaker keeps calls from an address to which calls fail in a row, if Config.Breaker is set. They
+// end at once with a NotCalledError. One goroutine for each such address finds out when it is back.
+//
 // # Credentials
 //
 // Credentials are those of the user of the kubeconfig file whose name is the backend's host

@@ -37,6 +37,10 @@ type Config struct {
 	Services       corev1listers.ServiceLister
 	EndpointSlices proxy.EndpointSliceGetter
 
+	// Breaker says whether backends that don't answer aren't called until they are back. It doesn't
+	// hold for those behind a proxy.
+	Breaker bool
+
 	// APIServer calls the API server with the server's own identity. It is used for webhooks behind
 	// API aggregation, which refer to port 443 of service kubernetes in namespace default. If it is
 	// nil, that is a service like any other.
@@ -100,6 +104,7 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	if c.conns, err = p.share(config, proxy != nil); err != nil {
 		return nil, err
 	}
+	c.breaks = p.config.Breaker && proxy == nil
 	wrapped, err := transport.HTTPWrappersForConfig(config, c.conns)
 	if err != nil {
 		return nil, err
@@ -207,6 +212,7 @@ func (p *Pool) Retain(clients []*Client) {
 		delete(conns.users, p)
 		if len(conns.users) == 0 {
 			delete(connPools.all, id)
+			conns.unused()
 			conns.mu.Lock()
 			conns.close()
 			conns.mu.Unlock()

@@ -90,6 +90,9 @@ var failures = []failure{
 	{name: "dry run", by: webhook, says: pattern(`^admission webhook "[^"]*" does not support dry run$`),
 		words: "It wasn't asked: its configuration says that it has side effects. If it has none in a dry run, " +
 			"have its sideEffects say None or NoneOnDryRun. Without --dry-run it is asked.", command: getIt},
+	{name: "not called", by: webhook, says: pattern(`not called, as all calls since (\S+) have failed \((.+)\)`),
+		words: "Have the webhook's server ({server}) answer: it has failed since $1, at last with: $2. It is " +
+			"called again once it is back.", command: "kubectl get --raw /debug/webhooks"},
 	{name: "expired", by: webhook, says: pattern(`x509: certificate has expired or is not yet valid: (.*)`),
 		words:   "Have the certificate of the webhook's server ({server}) renewed, or the clocks set right: $1.",
 		command: getIt},

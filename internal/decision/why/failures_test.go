@@ -169,6 +169,11 @@ var webhookRows = []remedyRow{
 	{"timeout", failedWebhook(503, post+"context deadline exceeded"),
 		"Have the webhook's server (https://10.0.0.1:4404/review) answer faster, or be reachable through the " +
 			"network, or raise the webhook's timeoutSeconds (30 at most).", getMutating},
+	{"not called", failedWebhook(503, post+"not called, as all calls since 2026-11-27T23:00:01Z have failed (dial tcp "+
+		"10.0.0.1:4404: connect: connection refused); the server tries to connect every second"),
+		"Have the webhook's server (https://10.0.0.1:4404/review) answer: it has failed since 2026-11-27T23:00:01Z, " +
+			"at last with: dial tcp 10.0.0.1:4404: connect: connection refused. It is called again once it is back.",
+		"kubectl get --raw /debug/webhooks"},
 	{"connection refused", failedWebhook(503, post+"dial tcp 10.0.0.1:4404: connect: connection refused"),
 		"Start the webhook's server: nothing listens at https://10.0.0.1:4404/review. Or correct the address in its " +
 			"clientConfig.", getMutating},
