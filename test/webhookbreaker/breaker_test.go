@@ -1,0 +1,199 @@
+package webhookbreaker_test
+
+import (
+	"context"
+	"encoding/json"
+	"fmt"
+	"net/http"
+	"runtime"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+
+	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/test/servertest"
+	"gatehouse.dev/webhook/backend"
+)
+
+// notCalled returns what the server says of backends that it doesn't call, by their address.
+func notCalled(t *testing.T) map[string]backend.State {
+	t.Helper()
+	body, err := client.CoreV1().RESTClient().Get().AbsPath("/debug/webhooks").DoRaw(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	var answer struct{ NotCalled []backend.State }
+	if err := json.Unmarshal(body, &answer); err != nil {
+		t.Fatalf("%v in %s", err, body)
+	}
+	states := map[string]backend.State{}
+	for _, s := range answer.NotCalled {
+		states[s.Address] = s
+	}
+	return states
+}
+
+// A backend that fails isn't waited for again, whatever its failure is. When it is back, it is called
+// again, and from then on no call is lost. Answers of 500 never keep it from being called.
+func TestBreaker(t *testing.T) {
+	for name, fault := range map[string]struct {
+		fail, repair func(*webhooktest.Server)
+		opens        bool
+		why          string
+	}{
+		"down": {(*webhooktest.Server).Stop, (*webhooktest.Server).Restart, true, "connection refused"},
+		"hangs": {func(b *webhooktest.Server) { b.SetHandler(webhooktest.Hang()) },
+			func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "context deadline exceeded"},
+		"answers too late": {func(b *webhooktest.Server) {
+			b.SetHandler(webhooktest.Delay(1500*time.Millisecond, webhooktest.Allow()))
+		}, func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "context deadline exceeded"},
+		"resets": {func(b *webhooktest.Server) {
+			b.SetHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
+		}, func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "stream error"},
+		"loses its certificate": {func(b *webhooktest.Server) {
+			b.UseCertificate(webhooktest.NewAuthority(t).Serving(time.Now().Add(time.Hour), "127.0.0.1"))
+			b.Stop()
+			b.Restart()
+		}, func(b *webhooktest.Server) {
+			b.UseCertificate(b.Authority.Serving(time.Now().Add(time.Hour), "127.0.0.1"))
+		}, true, "x509"},
+		"answers 500": {func(b *webhooktest.Server) { b.SetHandler(webhooktest.Status(500, "text/plain", "no")) },
+			func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, false, ""},
+	} {
+		t.Run(name, func(t *testing.T) {
+			t.Parallel()
+			ns := namespace(t)
+			b := webhooktest.New(t, webhooktest.Allow())
+			remove := install(t, ns, b, admissionregistrationv1.Fail)
+			write := func(name string) error {
+				return create(t.Context(), ns, name)
+			}
+			if err := write("healthy"); err != nil {
+				t.Fatal(err)
+			}
+			fault.fail(b)
+			if !fault.opens {
+				for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
+					if err := write("broken"); err == nil || strings.Contains(err.Error(), "not called") {
+						t.Errorf("the error is %v", err)
+					}
+				}
+			} else {
+				var err error
+				servertest.Eventually(t, "calls to fail at once", func() bool {
+					err = write("broken")
+					return err != nil && strings.Contains(err.Error(), "not called, as all calls since ")
+				})
+				if !strings.Contains(err.Error(), fault.why) {
+					t.Errorf("the error is %v, want %s", err, fault.why)
+				}
+				state := notCalled(t)[b.Address()]
+				if state.NotMade == 0 || !strings.Contains(state.Why, fault.why) {
+					t.Errorf("/debug/webhooks says %+v", state)
+				}
+				metrics, err := client.CoreV1().RESTClient().Get().AbsPath("/metrics").DoRaw(t.Context())
+				want := fmt.Sprintf("gatehouse_webhook_breaker_open{address=%q,server=\"127.0.0.1\"} 1\n", b.Address())
+				if err != nil || !strings.Contains(string(metrics), want) {
+					t.Errorf("the metrics don't say that it isn't called (%v)", err)
+				}
+			}
+			fault.repair(b)
+			servertest.Eventually(t, "the backend to be called", func() bool { return write("back") == nil })
+			var writes sync.WaitGroup
+			for i := range 50 {
+				writes.Go(func() {
+					if err := write(fmt.Sprint("after-", i)); err != nil {
+						t.Error(err)
+					}
+				})
+			}
+			writes.Wait()
+			remove()
+		})
+	}
+}
+
+// A backend that is up for a second and down for the next isn't lost: it is called whenever it has been
+// up for two seconds.
+func TestBreakerOfFlappingBackend(t *testing.T) {
+	ns := namespace(t)
+	b := webhooktest.New(t, webhooktest.Allow())
+	install(t, ns, b, admissionregistrationv1.Fail)
+	ctx, stop := context.WithCancel(t.Context())
+	var writes sync.WaitGroup
+	for i := range 4 {
+		writes.Go(func() {
+			for ctx.Err() == nil {
+				start := time.Now()
+				_ = create(ctx, ns, fmt.Sprint("flap-", i))
+				time.Sleep(20*time.Millisecond - time.Since(start))
+			}
+		})
+	}
+	for range 4 {
+		b.Stop()
+		time.Sleep(time.Second)
+		b.Restart()
+		time.Sleep(time.Second)
+	}
+	stop()
+	writes.Wait()
+	servertest.Eventually(t, "the backend to be called", func() bool {
+		return create(t.Context(), ns, "up") == nil
+	})
+}
+
+// When a configuration is gone, nobody connects to its backend any more.
+func TestBreakerEndsWithConfiguration(t *testing.T) {
+	ns := namespace(t)
+	b := webhooktest.New(t, webhooktest.Allow())
+	remove := install(t, ns, b, admissionregistrationv1.Fail)
+	b.Stop()
+	servertest.Eventually(t, "calls to fail at once", func() bool {
+		_ = create(t.Context(), ns, "broken")
+		return notCalled(t)[b.Address()].NotMade > 0
+	})
+	remove()
+	servertest.Eventually(t, "the backend to be forgotten", func() bool {
+		_, known := notCalled(t)[b.Address()]
+		return !known
+	})
+	if left := stacksWith("backend.(*breaker).run"); left != 0 {
+		t.Errorf("%d goroutines connect to backends", left)
+	}
+}
+
+// stacksWith counts the goroutines in a function.
+func stacksWith(function string) int {
+	all := make([]byte, 16<<20)
+	return strings.Count(string(all[:runtime.Stack(all, true)]), function+"(")
+}
+
+// Fifty dead backends under Ignore cost a write nothing once they aren't called, and one goroutine each.
+func TestManyDeadBackends(t *testing.T) {
+	ns := namespace(t)
+	var removes []func()
+	for range 50 {
+		b := webhooktest.New(t, webhooktest.Allow())
+		removes = append(removes, install(t, ns, b, admissionregistrationv1.Ignore))
+		b.Stop()
+	}
+	servertest.Eventually(t, "no backend to be called", func() bool {
+		if err := create(t.Context(), ns, "many"); err != nil {
+			t.Error(err)
+		}
+		return len(notCalled(t)) == 50
+	})
+	if probing := stacksWith("backend.(*breaker).run"); probing != 50 {
+		t.Errorf("%d goroutines connect to 50 backends", probing)
+	}
+	for _, remove := range removes {
+		remove()
+	}
+	servertest.Eventually(t, "the backends to be forgotten", func() bool {
+		return len(notCalled(t)) == 0 && stacksWith("backend.(*breaker).run") == 0
+	})
+}
