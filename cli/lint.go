@@ -130,18 +130,13 @@ func (l *linting) run(c *cobra.Command) error {
 	if err := l.check(); err != nil {
 		return commandline.Usage(err)
 	}
-	options := lint.Options{Namespace: l.namespace, Disabled: l.disabled}
-	var unread []error
-	var notes []string
-	var err error
-	if l.cluster.isSet() {
-		unread, notes, err = l.readCluster(c, &options)
-	} else {
-		unread, notes, err = l.readFiles(c, &options)
-	}
+	read, err := readObjects(c, l.cluster, l.files, l.exclude)
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	options := lint.Options{Namespace: l.namespace, Disabled: l.disabled, Documents: read.documents, Texts: read.texts,
+		Served: read.served, Complete: read.complete}
+	notes := read.notes
 	if l.fix {
 		fixed, err := lint.Fix(c.Context(), &options)
 		if err != nil {
@@ -157,7 +152,7 @@ func (l *linting) run(c *cobra.Command) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	report.Fail(unread...)
+	report.Fail(read.unread...)
 	report.Notes = append(report.Notes, notes...)
 	if err := report.Write(c.OutOrStdout(), l.output, commandline.Version()); err != nil {
 		return err
@@ -168,59 +163,81 @@ func (l *linting) run(c *cobra.Command) error {
 	return nil
 }
 
+// An objectsRead is what was read of files, or of a cluster.
+type objectsRead struct {
+	documents []input.Document
+	// texts are those of the files, served the kinds of the cluster.
+	texts  map[string][]byte
+	served []lint.Served
+	// complete reports whether the cluster has no other objects.
+	complete bool
+	// unread is what could not be read.
+	unread []error
+	notes  []string
+}
+
+// readObjects reads the objects of a cluster, or else of files.
+func readObjects(c *cobra.Command, cluster *liveFlags, files, exclude []string) (*objectsRead, error) {
+	if cluster.isSet() {
+		return readCluster(c, cluster)
+	}
+	return readFiles(c, files, exclude)
+}
+
 // readFiles reads the objects of files, and the files' texts.
-func (l *linting) readFiles(c *cobra.Command, o *lint.Options) (unread []error, notes []string, _ error) {
-	o.Texts = map[string][]byte{}
-	if slices.Contains(l.files, stdioName) {
+func readFiles(c *cobra.Command, files, exclude []string) (*objectsRead, error) {
+	read := &objectsRead{texts: map[string][]byte{}}
+	if slices.Contains(files, stdioName) {
 		text, err := io.ReadAll(io.LimitReader(standardInput(c), input.MaxFile+1))
 		if err != nil {
-			return nil, nil, fmt.Errorf("reading the standard input: %w", err)
+			return nil, fmt.Errorf("reading the standard input: %w", err)
 		}
-		o.Texts[stdioName] = text
+		read.texts[stdioName] = text
 	}
-	reader := &input.Reader{Stdin: bytes.NewReader(o.Texts[stdioName]), Exclude: l.exclude}
-	documents, errs := reader.Read(c.Context(), l.files)
+	reader := &input.Reader{Stdin: bytes.NewReader(read.texts[stdioName]), Exclude: exclude}
+	read.documents, read.unread = reader.Read(c.Context(), files)
 	if err := c.Context().Err(); err != nil {
-		return nil, nil, err
+		return nil, err
 	}
-	if len(documents) == 0 && len(errs) == 0 {
-		return nil, nil, fmt.Errorf("nothing to lint: there are no objects in %s", strings.Join(
-			append([]string{strings.Join(l.files, ", ")}, reader.Notes()...), "; "))
+	read.notes = reader.Notes()
+	if len(read.documents) == 0 && len(read.unread) == 0 {
+		return nil, fmt.Errorf("there are no objects in %s", strings.Join(append([]string{strings.Join(files, ", ")},
+			read.notes...), "; "))
 	}
-	for _, d := range documents {
-		if _, ok := o.Texts[d.Source.File]; !ok {
+	for _, d := range read.documents {
+		if _, ok := read.texts[d.Source.File]; !ok {
 			text, err := os.ReadFile(d.Source.File)
 			if err != nil {
-				return nil, nil, err
+				return nil, err
 			}
-			o.Texts[d.Source.File] = text
+			read.texts[d.Source.File] = text
 		}
 	}
-	o.Documents = documents
-	return errs, reader.Notes(), nil
+	return read, nil
 }
 
 // readCluster reads the objects of a cluster.
-func (l *linting) readCluster(c *cobra.Command, o *lint.Options) (unread []error, notes []string, _ error) {
+func readCluster(c *cobra.Command, flags *liveFlags) (*objectsRead, error) {
 	progress := newProgress(c.ErrOrStderr())
 	defer progress.done()
-	cluster, _, err := l.cluster.connect(c.Context(), progress)
+	cluster, _, err := flags.connect(c.Context(), progress)
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
 	objects, resources, gaps, notes, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
 	if err != nil {
-		return nil, nil, err
+		return nil, err
 	}
+	read := &objectsRead{notes: notes}
 	for _, object := range objects {
-		o.Documents = append(o.Documents, input.Document{Object: object})
+		read.documents = append(read.documents, input.Document{Object: object})
 	}
 	for _, r := range resources {
-		o.Served = append(o.Served, lint.Served{Kind: r.Kind, Resource: r.Resource.Resource})
+		read.served = append(read.served, lint.Served{Kind: r.Kind, Resource: r.Resource.Resource})
 	}
 	for _, gap := range gaps {
-		unread = append(unread, errors.New(gap.Message))
+		read.unread = append(read.unread, errors.New(gap.Message))
 	}
-	o.Complete = len(gaps) == 0 // or what is not there may only be unread
-	return unread, notes, nil
+	read.complete = len(gaps) == 0 // or what is not there may only be unread
+	return read, nil
 }

@@ -157,6 +157,10 @@ func Events() []*Write {
 	return []*Write{core, newer}
 }
 
+// CertificateAnnotation is the annotation of a webhook configuration that names the Certificate, as NAMESPACE/NAME, from
+// which its caBundle is copied.
+const CertificateAnnotation = "cert-manager.io/inject-ca-from"
+
 // Certificates returns the writes by which the program cert-manager renews a Certificate.
 func Certificates(namespace, name string) (writes []*Write) {
 	const group = "cert-manager.io"

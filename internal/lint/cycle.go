@@ -88,12 +88,9 @@ func (l *linting) ownNamespace() {
 	}
 }
 
-// certificateAnnotation names the Certificate that a program copies a caBundle from.
-const certificateAnnotation = "cert-manager.io/inject-ca-from"
-
 func (l *linting) ownCertificate() {
 	for _, w := range l.Webhooks {
-		namespace, name, ok := strings.Cut(w.Document.Object.GetAnnotations()[certificateAnnotation], "/")
+		namespace, name, ok := strings.Cut(w.Document.Object.GetAnnotations()[inventory.CertificateAnnotation], "/")
 		if !ok {
 			continue
 		}

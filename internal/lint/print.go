@@ -156,7 +156,7 @@ func (r *Report) junit(w io.Writer) error {
 
 // annotations returns the findings for code hosts.
 func (r *Report) annotations(version string) *annotation.Report {
-	report := &annotation.Report{Command: "gatehouse lint", Version: version, Notes: r.Notes, Summary: r.headline(),
+	report := &annotation.Report{Command: cmp.Or(r.Command, "gatehouse lint"), Version: version, Notes: r.Notes, Summary: r.headline(),
 		Partial: r.Summary.Unread > 0}
 	for i := range r.Findings {
 		f := &r.Findings[i]

@@ -27,6 +27,8 @@ type Report struct {
 	Notes  []string `json:"notes,omitempty"`
 	// Summary counts them.
 	Summary Summary `json:"summary"`
+	// Command is the command whose report it is; "gatehouse lint" if it is empty.
+	Command string `json:"-"`
 }
 
 // Summary counts what a report has.

@@ -1,0 +1,128 @@
+package cli
+
+import (
+	"errors"
+	"fmt"
+	"slices"
+	"strings"
+
+	"github.com/spf13/cobra"
+	"github.com/spf13/pflag"
+	cliflag "k8s.io/component-base/cli/flag"
+
+	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/drill"
+	"gatehouse.dev/internal/lint"
+)
+
+// drilling holds the flags of drill.
+type drilling struct {
+	files, exclude []string
+	cluster        *liveFlags
+	namespace      string
+	output, failOn string
+	down           []string
+	each           bool
+}
+
+func newDrill() *cobra.Command {
+	log := &commandline.Logging{}
+	d := &drilling{cluster: newLiveFlags(), failOn: string(lint.Error)}
+	c := &cobra.Command{
+		Use:   "drill",
+		Short: "Say which writes stop while a webhook is down, and whether it heals by itself",
+		Long: `Say which writes stop while a webhook is down, and whether it heals by itself.
+
+Each backend of webhooks is taken to be down, one after the other, or those that --down names at the
+same time. The writes that are tried are those of nodes, of controllers that make pods, and of what
+brings a broken workload back, in each namespace. Rules, selectors and match conditions say which
+webhooks are asked about them. Under failurePolicy Fail such a write stops. Under Ignore it waits,
+and stops if the timeouts add up to the 34 seconds that kube-apiserver gives a write.
+
+A backend heals by itself if its pods, ReplicaSets, endpoints and certificates can be made again
+while it is down, and nodes can renew their leases. Nothing is called and nothing is written.
+
+The exit code is 0 if each outage ends by itself and stops nothing that the cluster can't do
+without, 1 if one does not, or if any writes stop or wait with --fail-on=warning, and 2 if something
+can't be read or a name is none.`,
+		Example: `  # Each webhook of a cluster; it is only read
+  gatehouse drill --context=production
+
+  # A chart before it is installed, with the objects that the cluster has
+  helm template shop ./chart | gatehouse drill --state=- --state=cluster.yaml
+
+  # What stops if these are down at the same time
+  gatehouse drill --context=production --down=policy.example.com --down=mesh-system/injector`,
+		Args: cobra.NoArgs,
+		RunE: func(c *cobra.Command, _ []string) error {
+			log.Apply(c.ErrOrStderr())
+			return finishVerdict(c, d.run(c))
+		},
+	}
+	var groups cliflag.NamedFlagSets
+	d.addFlags(groups.FlagSet("drill"))
+	log.AddFlags(groups.FlagSet("drill"))
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "state", "exclude", "namespace", "down", "each", "output",
+		"fail-on", "v")
+	complete(c, "output", lint.Formats...)
+	complete(c, "fail-on", severities...)
+	return c
+}
+
+func (d *drilling) addFlags(fs *pflag.FlagSet) {
+	fs.StringSliceVar(&d.files, "state", nil,
+		"Files, directories with all that is below them, such as a snapshot, or - for the standard input.")
+	fs.StringSliceVar(&d.exclude, "exclude", nil,
+		"Patterns of files and directories that are left out of the directories.")
+	d.cluster.addFlags(fs)
+	fs.StringVarP(&d.namespace, "namespace", "n", "default", "The namespace of objects in files that name none.")
+	fs.StringSliceVar(&d.down, "down", nil, "Backends that are down at the same time, each by the name of a webhook, of a "+
+		"configuration, CONFIGURATION/WEBHOOK, NAMESPACE/SERVICE or a URL.")
+	fs.BoolVar(&d.each, "each", false, "Each backend is down, one after the other. That is so without --down.")
+	fs.StringVarP(&d.output, "output", "o", "", "Output format: "+strings.Join(lint.Formats, ", ")+"; text if empty.")
+	fs.StringVar(&d.failOn, "fail-on", d.failOn, "The least severity with which the exit code is 1: error, warning.")
+}
+
+// check checks the flags.
+func (d *drilling) check() error {
+	switch {
+	case d.output != "" && !slices.Contains(lint.Formats, d.output):
+		return fmt.Errorf("--output: %q is none of %s", d.output, strings.Join(lint.Formats, ", "))
+	case !slices.Contains(severities, d.failOn):
+		return fmt.Errorf("--fail-on: %q is none of %s", d.failOn, strings.Join(severities, ", "))
+	case d.each && len(d.down) > 0:
+		return errors.New("--each: --down names what is down: leave one of them out")
+	case d.cluster.isSet() && len(d.files) > 0:
+		return errors.New("name either files or a cluster: the files' objects and the cluster's would be mixed up")
+	case !d.cluster.isSet() && len(d.files) == 0:
+		return errors.New("no state: name files with --state, or a cluster with --context")
+	case countStdin(d.files) > 1:
+		return errors.New("--state: the standard input (-) is named more than once, and can be read once")
+	}
+	return nil
+}
+
+// run runs the drills, and prints the report.
+func (d *drilling) run(c *cobra.Command) error {
+	if err := d.check(); err != nil {
+		return commandline.Usage(err)
+	}
+	read, err := readObjects(c, d.cluster, d.files, d.exclude)
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	report, err := drill.Run(c.Context(), drill.Options{Documents: read.documents, Namespace: d.namespace,
+		Complete: read.complete, Down: d.down})
+	if err != nil {
+		return commandline.Usage(fmt.Errorf("--down: %w", err))
+	}
+	report.Fail(read.unread...)
+	report.Notes = append(report.Notes, read.notes...)
+	if err := report.Write(c.OutOrStdout(), d.output, commandline.Version()); err != nil {
+		return err
+	}
+	if code := report.ExitCode(lint.Severity(d.failOn)); code != 0 {
+		return commandline.ExitCode(code)
+	}
+	return nil
+}

@@ -1,0 +1,164 @@
+package drill
+
+import (
+	"errors"
+	"slices"
+
+	"gatehouse.dev/internal/inventory"
+	"gatehouse.dev/internal/lint"
+	"gatehouse.dev/internal/review/input"
+)
+
+// APIVersion and Kind identify a Report.
+const (
+	APIVersion = "gatehouse.dev/v1alpha1"
+	Kind       = "Drill"
+)
+
+// A Report has the outages that were tried.
+type Report struct {
+	APIVersion string   `json:"apiVersion"`
+	Kind       string   `json:"kind"`
+	Outages    []Outage `json:"outages"`
+	// Unread are objects and kinds that could not be read. Nothing is known about them.
+	Unread  []lint.Unread `json:"unread,omitempty"`
+	Notes   []string      `json:"notes,omitempty"`
+	Summary Summary       `json:"summary"`
+}
+
+// Summary counts outages.
+type Summary struct {
+	Outages int `json:"outages"`
+	// Stops counts those that stop writes, Critical those that stop what the cluster can't do without, and CantHeal
+	// those that don't end by themselves.
+	Stops    int `json:"stops"`
+	Critical int `json:"critical"`
+	CantHeal int `json:"cantHeal"`
+	Unread   int `json:"unread"`
+}
+
+// An Outage is what happens while backends are down.
+type Outage struct {
+	Backends []string  `json:"backends"`
+	Webhooks []Webhook `json:"webhooks"`
+	// Stops are the writes that are refused, Waits those that wait, by area.
+	Stops []Area `json:"stops,omitempty"`
+	Waits []Area `json:"waits,omitempty"`
+	// Heals says whether the backends can come back by themselves.
+	Heals Heals `json:"heals"`
+	// Blocked are the writes that would bring them back, and that are refused.
+	Blocked []Blocked `json:"blocked,omitempty"`
+}
+
+// Heals says whether a backend can come back by itself.
+type Heals string
+
+const (
+	Yes Heals = "yes"
+	No  Heals = "no"
+	// Unknown means that the backend is outside the cluster, and nothing of the cluster holds it back.
+	Unknown Heals = "unknown"
+)
+
+// A Webhook is a webhook whose backend is down.
+type Webhook struct {
+	Kind          string       `json:"kind"`
+	Configuration string       `json:"configuration"`
+	Name          string       `json:"name"`
+	FailurePolicy string       `json:"failurePolicy"`
+	Source        input.Source `json:"source"`
+}
+
+// An Area has the writes of nodes, of events, or in a namespace.
+type Area struct {
+	// Name is "nodes", "events" or the name of a namespace.
+	Name string `json:"name"`
+	// Critical reports whether the cluster can't do without these writes.
+	Critical bool `json:"critical,omitempty"`
+	// Writes say what they are: "the creation of pods of Deployment shop/web".
+	Writes []string `json:"writes"`
+	// By names the webhooks that are asked about them.
+	By []string `json:"by"`
+	// Seconds is the longest time that one of them waits, before it is refused or admitted.
+	Seconds int `json:"seconds,omitempty"`
+}
+
+// Blocked is a write that would bring a backend back.
+type Blocked struct {
+	What string   `json:"what"`
+	By   []string `json:"by"`
+}
+
+// take takes the effect on a write into the outage.
+func (o *Outage) take(area string, critical bool, write *inventory.Write, e effect) {
+	into := &o.Waits
+	if e.stops {
+		into = &o.Stops
+	} else if e.seconds == 0 {
+		return
+	}
+	at := slices.IndexFunc(*into, func(a Area) bool { return a.Name == area })
+	if at < 0 {
+		at = len(*into)
+		*into = append(*into, Area{Name: area, Critical: critical})
+	}
+	a := &(*into)[at]
+	if !slices.Contains(a.Writes, write.What) {
+		a.Writes = append(a.Writes, write.What)
+	}
+	a.Seconds = max(a.Seconds, e.seconds)
+	for _, name := range e.by {
+		if !slices.Contains(a.By, name) {
+			a.By = append(a.By, name)
+		}
+	}
+}
+
+// isCritical reports whether the outage stops writes that the cluster can't do without.
+func (o *Outage) isCritical() bool {
+	return slices.ContainsFunc(o.Stops, func(a Area) bool { return a.Critical })
+}
+
+// severity returns how bad an outage is; empty if nothing stops or waits.
+func (o *Outage) severity() lint.Severity {
+	switch {
+	case o.Heals == No, o.isCritical():
+		return lint.Error
+	case len(o.Stops) > 0, len(o.Waits) > 0:
+		return lint.Warning
+	}
+	return ""
+}
+
+// Fail adds what could not be read.
+func (r *Report) Fail(errs ...error) {
+	for _, err := range errs {
+		u := lint.Unread{Message: err.Error()}
+		if e := (*input.Error)(nil); errors.As(err, &e) {
+			u = lint.Unread{Source: e.Source, Message: e.Err.Error()}
+		}
+		r.Unread = append(r.Unread, u)
+	}
+	r.summarize()
+}
+
+func (r *Report) summarize() {
+	r.Summary = Summary{Outages: len(r.Outages), Unread: len(r.Unread)}
+	for i := range r.Outages {
+		o := &r.Outages[i]
+		if len(o.Stops) > 0 {
+			r.Summary.Stops++
+		}
+		if o.isCritical() {
+			r.Summary.Critical++
+		}
+		if o.Heals == No {
+			r.Summary.CantHeal++
+		}
+	}
+}
+
+// ExitCode returns 2 if something could not be read, 1 if an outage is at least as bad as failOn, and otherwise 0.
+// It is an error if an outage stops what the cluster can't do without, or doesn't end by itself, and a warning if
+// other writes stop or wait.
+func (r *Report) ExitCode(failOn lint.Severity) int { return r.findings("").ExitCode(failOn) }
