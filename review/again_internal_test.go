@@ -128,14 +128,15 @@ func TestScope(t *testing.T) {
 		exact bool
 		has   []schema.GroupResource
 	}{
-		"pods":             {rule([]any{"CREATE"}, []any{""}, "pods"), true, []schema.GroupResource{pods, sets}},
-		"all":              {rule(every, every, "*"), true, []schema.GroupResource{pods, sets, secrets}},
-		"all and more":     {rule(every, every, "*/*"), true, []schema.GroupResource{pods, sets, secrets}},
-		"a subresource":    {rule(every, every, "pods/exec", "pods/*"), true, nil},
-		"deletions":        {rule([]any{"DELETE", "CONNECT"}, every, "*"), true, nil},
-		"another group":    {rule([]any{"UPDATE"}, []any{"extensions"}, "statefulsets"), true, nil},
-		"the same objects": {rule([]any{"UPDATE"}, []any{"extensions"}, "statefulsets"), false, []schema.GroupResource{sets}},
-		"claims":           {rule(every, []any{""}, "persistentvolumeclaims"), true, []schema.GroupResource{sets}},
+		"pods":              {rule([]any{"CREATE"}, []any{""}, "pods"), true, []schema.GroupResource{pods, sets}},
+		"all":               {rule(every, every, "*"), true, []schema.GroupResource{pods, sets, secrets}},
+		"all and more":      {rule(every, every, "*/*"), true, []schema.GroupResource{pods, sets, secrets}},
+		"a subresource":     {rule(every, every, "pods/exec"), true, nil},
+		"with subresources": {rule(every, every, "pods/*"), true, []schema.GroupResource{pods, sets}},
+		"deletions":         {rule([]any{"DELETE", "CONNECT"}, every, "*"), true, nil},
+		"another group":     {rule([]any{"UPDATE"}, []any{"extensions"}, "statefulsets"), true, nil},
+		"the same objects":  {rule([]any{"UPDATE"}, []any{"extensions"}, "statefulsets"), false, []schema.GroupResource{sets}},
+		"claims":            {rule(every, []any{""}, "persistentvolumeclaims"), true, []schema.GroupResource{sets}},
 	} {
 		t.Run(name, func(t *testing.T) {
 			s := &scope{}

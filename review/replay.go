@@ -237,7 +237,7 @@ func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
 		result.Time = &metav1.Time{Time: q.Time}
 	}
 	switch {
-	case q.Resource.Resource != "" && !p.within.matches(q.Resource.GroupResource()):
+	case q.Resource.Resource != "" && !p.within.matchesRequest(q.Resource.GroupResource(), q.Subresource, string(q.Operation)):
 		return result // it ends as it did
 	case p.sequence == nil:
 		p.decide(ctx, &p.Trial.Trial, of, q, result)

@@ -138,7 +138,10 @@ func TestReplayOfOtherResources(t *testing.T) {
 	}{
 		{"its resource", needsTeam, 0},
 		{"another resource", strings.Replace(needsTeam, "[configmaps]", "[secrets]", 1), 1},
-		{"a subresource", strings.Replace(needsTeam, "[configmaps]", "[configmaps/status]", 1), 0},
+		{"a subresource", strings.Replace(needsTeam, "[configmaps]", "[configmaps/status]", 1), 1},
+		{"it and its subresources", strings.Replace(needsTeam, "[configmaps]", "[configmaps/*]", 1), 0},
+		{"another operation", strings.Replace(needsTeam, "[CREATE]", "[UPDATE, DELETE]", 1), 1},
+		{"all operations", strings.Replace(needsTeam, "[CREATE]", "['*']", 1), 0},
 		{"all resources", strings.Replace(needsTeam, "[configmaps]", "['*']", 1), 0},
 	} {
 		t.Run(test.name, func(t *testing.T) {

@@ -18,13 +18,25 @@ import (
 type scope struct {
 	all   bool
 	rules []scopeRule
-	// anyRequest says that requests of all operations and about subresources count. Otherwise only the creation and
-	// the update of objects do.
-	anyRequest bool
 }
 
-// A scopeRule has the resources of a rule, in all versions. Each of its lists may have "*".
-type scopeRule struct{ groups, resources []string }
+// A scopeRule has the resources of a rule, in all versions, and the operations. Its lists are those of rules in
+// policies, with "*" and subresources.
+type scopeRule struct{ groups, resources, operations []string }
+
+// matches reports whether the rule has a request.
+//
+// Source: k8s.io/apiserver/pkg/admission/plugin/webhook/predicates/rules/rules.go#Matches 9781bf9d
+func (r *scopeRule) matches(resource schema.GroupResource, subresource, operation string) bool {
+	has := func(list []string, value string) bool {
+		return slices.Contains(list, "*") || slices.Contains(list, value)
+	}
+	return has(r.groups, resource.Group) && has(r.operations, operation) &&
+		slices.ContainsFunc(r.resources, func(pattern string) bool {
+			name, of, _ := strings.Cut(pattern, "/")
+			return (name == "*" || name == resource.Resource) && (of == "*" || of == subresource)
+		})
+}
 
 // makers are the resources of the workloads from which controllers make objects of a resource.
 var makers = map[schema.GroupResource][]schema.GroupResource{
@@ -52,22 +64,31 @@ func (s *scope) has(resource schema.GroupResource) bool {
 	return false
 }
 
+// matches reports whether a candidate may act on objects of a resource.
 func (s *scope) matches(resource schema.GroupResource) bool {
+	return s.matchesRequest(resource, "", "CREATE") || s.matchesRequest(resource, "", "UPDATE")
+}
+
+// matchesRequest reports whether a candidate may act on a request.
+func (s *scope) matchesRequest(resource schema.GroupResource, subresource, operation string) bool {
 	return s.all || slices.ContainsFunc(s.rules, func(r scopeRule) bool {
-		return (slices.Contains(r.groups, "*") || slices.Contains(r.groups, resource.Group)) &&
-			(slices.Contains(r.resources, "*") || slices.Contains(r.resources, resource.Resource))
+		return r.matches(resource, subresource, operation)
 	})
 }
 
-// add adds resources of a group.
+// add adds resources of a group, and their subresources.
 func (s *scope) add(group string, resources ...string) {
-	s.rules = append(s.rules, scopeRule{[]string{group}, resources})
+	r := scopeRule{groups: []string{group}, operations: []string{"*"}}
+	for _, resource := range resources {
+		r.resources = append(r.resources, resource+"/*")
+	}
+	s.rules = append(s.rules, r)
 }
 
 // scopeOfRequests returns the resources about which requests may end otherwise by a trial's candidate.
 func (t *Trial) scopeOfRequests(ctx context.Context) (*scope, error) {
 	o := &t.options
-	s := &scope{all: t.before == nil || o.OtherPlugins || len(o.PodSecurity) > 0, anyRequest: true}
+	s := &scope{all: t.before == nil || o.OtherPlugins || len(o.PodSecurity) > 0}
 	return s, t.addDocuments(ctx, s, o)
 }
 
@@ -223,19 +244,9 @@ func (s *scope) addRules(rules []any, exact bool) {
 			values, _, _ := unstructured.NestedStringSlice(fields, name)
 			return values
 		}
-		operations := list("operations")
-		if !s.anyRequest && !slices.ContainsFunc(operations, func(o string) bool { return o == "*" || o == "CREATE" || o == "UPDATE" }) {
-			continue
-		}
-		r := scopeRule{groups: list("apiGroups")}
+		r := scopeRule{groups: list("apiGroups"), resources: list("resources"), operations: list("operations")}
 		if !exact { // the same objects may be served in another group
 			r.groups = []string{"*"}
-		}
-		for _, resource := range list("resources") {
-			name, subresource, ok := strings.Cut(resource, "/")
-			if !ok || s.anyRequest || name == "*" && subresource == "*" {
-				r.resources = append(r.resources, name)
-			}
 		}
 		s.rules = append(s.rules, r)
 	}
