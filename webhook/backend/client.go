@@ -138,10 +138,12 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 
 // choose returns the host and port to connect to: one whose breaker lets the call pass, if a few
 // attempts find one.
-func (c *Client) choose(body [][]byte, timeout time.Duration) (address string, err error) {
+func (c *Client) choose(body [][]byte, timeout time.Duration) (string, error) {
+	var refused error
 	for range 4 {
-		address = hostPort(c.url)
+		address := hostPort(c.url)
 		if c.resolve != nil {
+			var err error
 			if address, err = c.resolve(); err != nil {
 				return "", err
 			}
@@ -153,7 +155,7 @@ func (c *Client) choose(body [][]byte, timeout time.Duration) (address string, e
 		if b == nil || !b.isOpen() {
 			return address, nil
 		}
-		err = b.refuse(func(ctx context.Context) bool {
+		refused = b.refuse(func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(timeout, dialTimeout))
 			defer cancel()
 			_, _, err := c.exchange(ctx, address, body, timeoutQuery(ctx))
@@ -163,7 +165,7 @@ func (c *Client) choose(body [][]byte, timeout time.Duration) (address string, e
 			break
 		}
 	}
-	return "", err
+	return "", refused
 }
 
 // exchange sends a request to address and reads the answer's body. If there is an error but the
