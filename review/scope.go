@@ -106,11 +106,34 @@ func (t *Trial) scopeOfObjects(ctx context.Context) (*scope, error) {
 	return s, t.addDocuments(ctx, s, o)
 }
 
-// addDocuments adds the resources on which the objects of the candidate and of what it is compared with bear.
+// addDocuments adds the resources on which the objects of the candidate and of what it is compared with bear, and
+// those on which the objects bear that they replace.
 func (t *Trial) addDocuments(ctx context.Context, s *scope, o *TrialOptions) error {
 	for _, d := range slices.Concat(o.Candidate, o.Against) {
 		if err := t.addDocument(ctx, s, d.Object); err != nil {
 			return err
+		}
+		if d.Object.GroupVersionKind().Group != admissionregistrationv1.GroupName {
+			continue
+		}
+		for _, side := range []*Judge{t.candidate, t.before} {
+			if side == nil {
+				continue
+			}
+			mapping, err := side.reviewer.cluster.findKind(d.Object)
+			if err != nil {
+				return err
+			}
+			stored, err := side.reviewer.getStored(ctx, mapping, "", d.Object.GetName())
+			if err != nil {
+				return err
+			}
+			if stored == nil {
+				continue
+			}
+			if err := t.addDocument(ctx, s, stored); err != nil {
+				return err
+			}
 		}
 	}
 	return nil

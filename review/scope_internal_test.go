@@ -1,9 +1,13 @@
 package review
 
 import (
+	"strings"
 	"testing"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
+
+	"gatehouse.dev/plugins"
+	"gatehouse.dev/server"
 )
 
 // A rule for a resource with all its subresources is one for the resource, too.
@@ -28,6 +32,42 @@ func TestScopeOfRules(t *testing.T) {
 			s.has(deployments) != test.deployment {
 			t.Errorf("%v %v: pods %v, logs %v, Deployments %v", test.resources, test.operations,
 				s.matchesRequest(pods, "", "CREATE"), s.matchesRequest(pods, "log", "CONNECT"), s.has(deployments))
+		}
+	}
+}
+
+// What a replaced policy refused may be admitted by the one that replaces it.
+func TestScopeOfReplaced(t *testing.T) {
+	policy := func(resource string) string {
+		return `{apiVersion: admissionregistration.k8s.io/v1, kind: ValidatingAdmissionPolicy, metadata: {name: p}, spec: {matchConstraints:
+{resourceRules: [{apiGroups: [""], apiVersions: [v1], resources: [` + resource + `], operations: [CREATE]}]}, validations: [{expression: "false"}]}}`
+	}
+	config := func() *server.Config {
+		c := server.NewConfig(plugins.List)
+		c.Admission.Only = PolicyPlugins(plugins.List)
+		return c
+	}
+	read := func(text string) TrialOptions {
+		documents, errs := Read([]string{"-"}, strings.NewReader(text))
+		if len(errs) > 0 {
+			t.Fatal(errs)
+		}
+		return TrialOptions{Options: Options{Config: config()}, Candidate: documents, Before: config()}
+	}
+	options := read(policy("secrets"))
+	options.State = read(policy("configmaps")).Candidate
+	trial, err := StartTrial(t.Context(), options)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer trial.Close()
+	s, err := trial.scopeOfRequests(t.Context())
+	if err != nil {
+		t.Fatal(err)
+	}
+	for resource, want := range map[string]bool{"secrets": true, "configmaps": true, "services": false} {
+		if got := s.matchesRequest(schema.GroupResource{Resource: resource}, "", "CREATE"); got != want {
+			t.Errorf("%s: %v", resource, got)
 		}
 	}
 }
