@@ -58,7 +58,7 @@ func run(t *testing.T, text string, down ...string) *drill.Report {
 	return report
 }
 
-// stopped returns the areas of an outage.
+// areasOf returns the names of areas.
 func areasOf(areas []drill.Area) (names []string) {
 	for _, a := range areas {
 		names = append(names, a.Name)
@@ -66,7 +66,7 @@ func areasOf(areas []drill.Area) (names []string) {
 	return names
 }
 
-// What stops and whether it heals follows from the rules, the selectors and failurePolicy.
+// The rules, the selectors and failurePolicy decide which writes stop, and whether the backend heals.
 func TestOutages(t *testing.T) {
 	for _, test := range []struct {
 		name, hooks  string

@@ -1,7 +1,6 @@
 package drill
 
 import (
-	"errors"
 	"slices"
 
 	"gatehouse.dev/internal/inventory"
@@ -132,13 +131,7 @@ func (o *Outage) severity() lint.Severity {
 
 // Fail adds what could not be read.
 func (r *Report) Fail(errs ...error) {
-	for _, err := range errs {
-		u := lint.Unread{Message: err.Error()}
-		if e := (*input.Error)(nil); errors.As(err, &e) {
-			u = lint.Unread{Source: e.Source, Message: e.Err.Error()}
-		}
-		r.Unread = append(r.Unread, u)
-	}
+	r.Unread = append(r.Unread, lint.UnreadOf(errs)...)
 	r.summarize()
 }
 

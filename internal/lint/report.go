@@ -90,14 +90,20 @@ func (o Object) String() string {
 
 // Fail adds what could not be read.
 func (r *Report) Fail(errs ...error) {
+	r.Unread = append(r.Unread, UnreadOf(errs)...)
+	r.summarize()
+}
+
+// UnreadOf returns what errors say that could not be read, with its place if one is an *input.Error.
+func UnreadOf(errs []error) (all []Unread) {
 	for _, err := range errs {
 		u := Unread{Message: err.Error()}
 		if e := (*input.Error)(nil); errors.As(err, &e) {
 			u = Unread{Source: e.Source, Message: e.Err.Error()}
 		}
-		r.Unread = append(r.Unread, u)
+		all = append(all, u)
 	}
-	r.summarize()
+	return all
 }
 
 // sort orders the findings by their objects' places among the documents, and then by line. It counts them.
