@@ -12,9 +12,11 @@ import (
 	"time"
 
 	"golang.org/x/sync/errgroup"
+	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/internal/review/input"
@@ -269,7 +271,14 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 			return err
 		}
 	case definitionKind:
-		return r.awaitResource(ctx, object)
+		if err := r.awaitResource(ctx, object); err != nil {
+			return err
+		}
+		r.cluster.undescribed[object.GetName()] = object
+		return r.awaitDescribed(ctx)
+	case mutatingPolicy:
+		r.cluster.mutated = true
+		return r.awaitDescribed(ctx)
 	case serviceRange:
 		return r.openRange(ctx, object)
 	case clusterRoleKind.GroupKind():
@@ -291,8 +300,11 @@ func (r *Reviewer) settleDeleted(ctx context.Context, c *call) error {
 	if err := r.await(ctx, written); err != nil {
 		return err
 	}
-	if c.resource.GroupVersionKind.GroupKind() == clusterRoleKind.GroupKind() {
+	switch c.resource.GroupVersionKind.GroupKind() {
+	case clusterRoleKind.GroupKind():
 		r.cluster.aggregated = false
+	case definitionKind:
+		delete(r.cluster.undescribed, c.name)
 	}
 	return nil
 }
@@ -372,6 +384,27 @@ func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.U
 			mapping.Scope = meta.RESTScopeNamespace
 		}
 		r.cluster.custom[kind] = mapping
+	}
+	return nil
+}
+
+// awaitDescribed waits until the server's OpenAPI documents describe the custom resources that were
+// defined, if a policy may need that: it fails as long as it doesn't find a kind's schema.
+func (r *Reviewer) awaitDescribed(ctx context.Context) error {
+	if !r.cluster.mutated {
+		return nil
+	}
+	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
+	defer cancel()
+	for name, object := range r.cluster.undescribed {
+		definition := &extensionsv1.CustomResourceDefinition{}
+		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
+			return fmt.Errorf("definition %q: %w", name, err)
+		}
+		if err := r.cluster.server.AwaitDescribed(ctx, definition); err != nil {
+			return fmt.Errorf("the OpenAPI documents don't describe %s: %w", name, err)
+		}
+		delete(r.cluster.undescribed, name)
 	}
 	return nil
 }

@@ -27,6 +27,7 @@ var (
 	jobKind        = schema.GroupKind{Group: "batch", Kind: "Job"}
 	podKind        = schema.GroupKind{Kind: "Pod"}
 	definitionKind = schema.GroupKind{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}
+	mutatingPolicy = schema.GroupKind{Group: "admissionregistration.k8s.io", Kind: "MutatingAdmissionPolicy"}
 	certificate    = schema.GroupKind{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"}
 )
 

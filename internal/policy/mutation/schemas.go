@@ -23,8 +23,8 @@ import (
 // is safe for concurrent use.
 //
 // The server has an index that shows which of its documents have changed. The index is read when a
-// schema is asked for and the last reading is five seconds old or, for a kind that isn't known yet,
-// one second. If no policy needs a schema, nothing is read.
+// schema is asked for and the last reading is five seconds old, or the kind isn't known yet. If no
+// policy needs a schema, nothing is read.
 //
 // Upstream reads the index every five seconds.
 //
@@ -41,12 +41,8 @@ type Schemas struct {
 	documents map[schema.GroupVersion]*document
 }
 
-const (
-	// refreshAge is the age at which the index is read again.
-	refreshAge = 5 * time.Second
-	// retryAge is the age at which the index is read again for a kind that isn't in it.
-	retryAge = time.Second
-)
+// refreshAge is the age at which the index is read again.
+const refreshAge = 5 * time.Second
 
 // NewSchemas returns the schemas of a server.
 func NewSchemas(server discovery.OpenAPIV3SchemaInterface) *Schemas {
@@ -64,7 +60,7 @@ type document struct {
 // converter returns a converter of a kind's objects to values with a schema. The error is a 503 in
 // upstream's words.
 func (s *Schemas) converter(kind schema.GroupVersionKind) (managedfields.TypeConverter, error) {
-	for _, age := range []time.Duration{refreshAge, retryAge} {
+	for _, age := range []time.Duration{refreshAge, 0} {
 		s.refreshIndex(age)
 		s.mu.Lock()
 		d := s.documents[kind.GroupVersion()]
@@ -77,7 +73,7 @@ func (s *Schemas) converter(kind schema.GroupVersionKind) (managedfields.TypeCon
 			utilruntime.HandleError(fmt.Errorf("schema of %v: %w", kind.GroupVersion(), err))
 			continue
 		}
-		if hasKind(converter, kind) || age == retryAge {
+		if hasKind(converter, kind) || age == 0 {
 			return converter, nil
 		}
 	}
@@ -93,33 +89,35 @@ func hasKind(converter managedfields.TypeConverter, kind schema.GroupVersionKind
 }
 
 // refreshIndex reads the index if the last reading is at least as old as age. If another goroutine
-// is reading it, callers go on with the old documents, unless there are none.
+// is reading it, callers that know an index go on with that, unless the age is 0.
 func (s *Schemas) refreshIndex(age time.Duration) {
+	begin := s.now()
 	s.mu.Lock()
-	fresh, empty := s.now().Sub(s.lastRead) < age, s.documents == nil
+	fresh, wait := begin.Sub(s.lastRead) < age, s.documents == nil || age == 0
 	s.mu.Unlock()
 	if fresh {
 		return
 	}
-	if empty {
+	if wait {
 		s.reading.Lock()
 	} else if !s.reading.TryLock() {
 		return
 	}
 	defer s.reading.Unlock()
 	s.mu.Lock()
-	fresh = s.now().Sub(s.lastRead) < age // another goroutine may have read it
+	fresh = s.lastRead.After(begin) // another goroutine has read it
 	s.mu.Unlock()
 	if fresh {
 		return
 	}
+	read := s.now()
 	paths, err := s.server.OpenAPIV3().Paths()
 	if err != nil {
 		utilruntime.HandleError(fmt.Errorf("failed to fetch openapi paths: %w", err))
 	}
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	s.lastRead = s.now()
+	s.lastRead = read
 	if err == nil {
 		s.documents = updateDocuments(s.documents, paths)
 	}
