@@ -50,6 +50,9 @@ type Config struct {
 	// WebhookBreaker says whether webhooks' backends that don't answer aren't called until they are
 	// back.
 	WebhookBreaker bool
+	// WarnOfOutages says whether clients who write webhook configurations are warned of what an outage
+	// of their webhooks stops.
+	WarnOfOutages bool
 	// Legacy says how objects that wait for initializers are treated. A plugin that makes them wait
 	// has them hidden.
 	Legacy legacy.Options
@@ -66,6 +69,8 @@ func NewConfig(plugins []plugin.Descriptor) *Config {
 		Controllers: controllers.Options{Controllers: []string{"*"}, Impersonate: true},
 		Decisions:   decision.NewOptions(),
 		Record:      record.NewOptions(),
+
+		WarnOfOutages: true,
 	}
 }
 
@@ -139,7 +144,7 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 			return nil, err
 		}
 		s.reloads = newReloads(env.APIServerID, s.chain.Files())
-		return withWarnings(s.chain, c.Plugins, selected), nil
+		return c.withWarnings(s.chain, env, selected), nil
 	})
 	if err != nil {
 		s.closeLogs()

@@ -13,8 +13,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/warning"
 
-	"gatehouse.dev/apiserver"
-	"gatehouse.dev/chain"
 	"gatehouse.dev/plugin"
 )
 
@@ -38,26 +36,12 @@ type unenforcedWarning struct {
 	text   string
 }
 
-// unenforcedChain is a chain that warns clients who write objects that only its disabled plugins
-// enforce.
-type unenforcedChain struct {
-	*chain.Chain
-	about map[schema.GroupResource][]unenforcedWarning
-}
+// unenforced has the warnings about objects that only disabled plugins enforce, by resource.
+type unenforced map[schema.GroupResource][]unenforcedWarning
 
-// withWarnings returns c with warnings about objects that a plugin of all enforces, and none of the
-// selected.
-func withWarnings(c *chain.Chain, all, selected []plugin.Descriptor) apiserver.Admission {
-	about := unenforcedWarnings(all, selected)
-	if len(about) == 0 {
-		return c
-	}
-	return &unenforcedChain{c, about}
-}
-
-// unenforcedWarnings returns the warnings by resource.
-func unenforcedWarnings(all, selected []plugin.Descriptor) map[schema.GroupResource][]unenforcedWarning {
-	found := map[schema.GroupResource][]unenforcedWarning{}
+// newUnenforced returns the warnings about what a plugin of all enforces, and none of the selected.
+func newUnenforced(all, selected []plugin.Descriptor) unenforced {
+	found := unenforced{}
 	seen := map[plugin.Enforced]bool{}
 	add := func(enforced plugin.Enforced, why string) {
 		if seen[enforced] || slices.ContainsFunc(selected, func(d plugin.Descriptor) bool {
@@ -84,22 +68,13 @@ func unenforcedWarnings(all, selected []plugin.Descriptor) map[schema.GroupResou
 	return found
 }
 
-// Handles implements admission.Interface.
-func (w *unenforcedChain) Handles(operation admission.Operation) bool {
-	return operation == admission.Create || operation == admission.Update || w.Chain.Handles(operation)
-}
-
-// Validate implements admission.ValidationInterface.
-func (w *unenforcedChain) Validate(ctx context.Context, a admission.Attributes, o admission.ObjectInterfaces) error {
-	if err := w.Chain.Validate(ctx, a, o); err != nil || a.GetSubresource() != "" {
-		return err
-	}
-	for _, unenforced := range w.about[a.GetResource().GroupResource()] {
-		if a.GetObject() != nil && hasLabel(a, unenforced.labels) {
-			warning.AddWarning(ctx, "", unenforced.text)
+// warn warns of what no plugin enforces in the object of a request that was admitted.
+func (w unenforced) warn(ctx context.Context, a admission.Attributes) {
+	for _, about := range w[a.GetResource().GroupResource()] {
+		if hasLabel(a, about.labels) {
+			warning.AddWarning(ctx, "", about.text)
 		}
 	}
-	return nil
 }
 
 // hasLabel reports whether a label of a request's object has a key that begins with prefix.

@@ -61,6 +61,9 @@ type Options struct {
 	Served []Served
 	// Disabled are the IDs of rules that are left out.
 	Disabled []string
+	// TimeIsShared reports whether the API server shares a request's time among webhooks, so that those under
+	// Ignore can't use it up.
+	TimeIsShared bool
 	// Now is the time by which certificates expire; the current time if zero.
 	Now time.Time
 }
