@@ -235,6 +235,11 @@ func (d *drilling) recovery(b *backend) (writes []*inventory.Write, known bool) 
 			writes = append(writes, write)
 		}
 	}
+	for _, workload := range d.Workloads {
+		if workload.NodeCritical() && workload.Owner == nil && !slices.Contains(at.Workloads, workload) {
+			writes = append(writes, inventory.PodCreation(workload))
+		}
+	}
 	writes = append(writes, inventory.NodeLeases()...)
 	for _, w := range b.webhooks {
 		if namespace, name, ok := strings.Cut(w.Document.Object.GetAnnotations()[inventory.CertificateAnnotation], "/"); ok {

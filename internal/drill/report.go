@@ -102,6 +102,7 @@ func (o *Outage) take(area string, critical bool, write *inventory.Write, e effe
 		*into = append(*into, Area{Name: area, Critical: critical})
 	}
 	a := &(*into)[at]
+	a.Critical = a.Critical || critical
 	if !slices.Contains(a.Writes, write.What) {
 		a.Writes = append(a.Writes, write.What)
 	}

@@ -34,13 +34,14 @@ func writesOf(i *inventory.Inventory) (all []areaWrite) {
 	add(nodesArea, true, inventory.CertificateRequests()...)
 	add(eventsArea, false, inventory.Events()...)
 	const system = "kube-system"
-	pods := map[string][]*inventory.Write{system: nil}
+	pods := map[string][]areaWrite{system: nil}
 	for name := range i.Namespaces {
 		pods[name] = nil
 	}
 	for _, w := range i.Workloads {
 		if w.Owner == nil {
-			pods[w.Namespace] = append(pods[w.Namespace], inventory.PodCreation(w))
+			pods[w.Namespace] = append(pods[w.Namespace], areaWrite{inventory.PodCreation(w), w.Namespace,
+				w.Namespace == system || w.Critical()})
 		} else if _, ok := pods[w.Namespace]; !ok {
 			pods[w.Namespace] = nil
 		}
@@ -56,7 +57,7 @@ func writesOf(i *inventory.Inventory) (all []areaWrite) {
 		if len(pods[name]) == 0 {
 			add(name, name == system, inventory.AnyPod(name))
 		}
-		add(name, name == system, pods[name]...)
+		all = append(all, pods[name]...)
 		add(name, name == system, inventory.Healing(name)...)
 	}
 	return all

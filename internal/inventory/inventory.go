@@ -150,6 +150,15 @@ type Workload struct {
 	Owner *metav1.OwnerReference
 }
 
+// Critical reports whether a cluster can't do without the workload's pods, by their priority.
+func (w *Workload) Critical() bool {
+	return w.NodeCritical() || w.Spec.PriorityClassName == "system-cluster-critical"
+}
+
+// NodeCritical reports whether nodes can't do without the workload's pods, by their priority: those of the
+// network, for example.
+func (w *Workload) NodeCritical() bool { return w.Spec.PriorityClassName == "system-node-critical" }
+
 // addWorkload adds a pod, or an object with a template of pods.
 func (i *Inventory) addWorkload(d input.Document, namespace string) error {
 	w := &Workload{Source: d.Source, Kind: d.Object.GroupVersionKind(), Namespace: namespace, Name: d.Object.GetName(),

@@ -93,6 +93,17 @@ var healing = []struct {
 		ServiceAccount("kube-system", "endpointslice-controller")},
 }
 
+// AnyNamespace stands for a namespace that has nothing special.
+const AnyNamespace = "any"
+
+// place says where a namespace's objects are.
+func place(namespace string) string {
+	if namespace == AnyNamespace {
+		return "any namespace"
+	}
+	return namespace
+}
+
 // Healing returns the writes in a namespace that bring broken workloads back: of Deployments and what they
 // make, Services and endpoints, and what pods read. The creation of pods is not among them.
 func Healing(namespace string) (writes []*Write) {
@@ -100,7 +111,7 @@ func Healing(namespace string) (writes []*Write) {
 		w := newWrite(h.operation, h.kind, namespace, "any")
 		w.User = h.user
 		word := map[admission.Operation]string{admission.Create: "creation", admission.Update: "update"}[h.operation]
-		w.What = fmt.Sprintf("the %s of %s in %s", word, w.Resource.Resource, namespace)
+		w.What = fmt.Sprintf("the %s of %s in %s", word, w.Resource.Resource, place(namespace))
 		writes = append(writes, w)
 	}
 	return writes
@@ -109,7 +120,7 @@ func Healing(namespace string) (writes []*Write) {
 // AnyPod returns the creation of a pod without labels in a namespace.
 func AnyPod(namespace string) *Write {
 	w := newWrite(admission.Create, corev1.SchemeGroupVersion.WithKind("Pod"), namespace, "any")
-	w.What = "the creation of pods in " + namespace
+	w.What = "the creation of pods in " + place(namespace)
 	w.User = ServiceAccount("kube-system", "replicaset-controller")
 	return w
 }
@@ -171,7 +182,7 @@ func Certificates(namespace, name string) (writes []*Write) {
 		{"Certificate", "status", admission.Update}, {"Certificate", "", admission.Update}} {
 		w := newWrite(of.operation, schema.GroupVersionKind{Group: group, Version: "v1", Kind: of.kind}, namespace, name)
 		w.Subresource, w.User = of.subresource, ServiceAccount("cert-manager", "cert-manager")
-		w.What = fmt.Sprintf("the writes of %s in %s", w.Resource.Resource, namespace)
+		w.What = fmt.Sprintf("the writing of %s in %s", w.Resource.Resource, namespace)
 		writes = append(writes, w)
 	}
 	secret := newWrite(admission.Update, corev1.SchemeGroupVersion.WithKind("Secret"), namespace, name)
@@ -184,7 +195,7 @@ func Anything() []*Write {
 	role := newWrite(admission.Create, schema.GroupVersionKind{Group: "rbac.authorization.k8s.io", Version: "v1",
 		Kind: "ClusterRole"}, "", "any")
 	role.What, role.User = "the creation of clusterroles", Administrator()
-	return []*Write{AnyPod("any"), role}
+	return []*Write{AnyPod(AnyNamespace), role}
 }
 
 // OfRule returns a write for each operation and resource that a rule names. Those with wildcards and
@@ -205,7 +216,7 @@ func OfRule(r *admissionregistrationv1.RuleWithOperations) (writes []*Write) {
 					}
 					gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
 					w := &Write{What: fmt.Sprintf("%s of %s", operation, gvr.GroupResource()),
-						Operation: admission.Operation(operation), Resource: gvr, Namespace: "any", Name: "any",
+						Operation: admission.Operation(operation), Resource: gvr, Namespace: AnyNamespace, Name: "any",
 						Kind: equivalents().KindFor(gvr, ""), User: Administrator()}
 					if r.Scope != nil && *r.Scope == admissionregistrationv1.ClusterScope {
 						w.Namespace = ""

@@ -123,11 +123,6 @@ func (l *linting) kubeSystem() {
 	}
 }
 
-// isCritical reports whether the cluster can't do without a workload's pods, by their priority.
-func isCritical(w *inventory.Workload) bool {
-	return w.Spec.PriorityClassName == "system-node-critical" || w.Spec.PriorityClassName == "system-cluster-critical"
-}
-
 // injectsCertificates reports whether a workload copies certificates into webhook configurations.
 func injectsCertificates(w *inventory.Workload) bool {
 	return w.Labels["app.kubernetes.io/component"] == "cainjector" || w.Labels["app"] == "cainjector"
@@ -155,7 +150,7 @@ func (l *linting) criticalWorkloads() {
 				workload.Namespace == "kube-system" {
 				continue // they have rules of their own
 			}
-			if !isCritical(workload) && !(injectsCertificates(workload) && hasInjectedCA(w)) {
+			if !workload.Critical() && !(injectsCertificates(workload) && hasInjectedCA(w)) {
 				continue
 			}
 			if found := l.asked(w, inventory.PodCreation(workload)); len(found) > 0 {

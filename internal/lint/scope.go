@@ -41,7 +41,7 @@ func (l *linting) failEverything() {
 				continue
 			}
 			// Selectors and conditions may leave little of everything.
-			words := l.asked(w, append(inventory.Healing("any"), inventory.Anything()...)...)
+			words := l.asked(w, append(inventory.Healing(inventory.AnyNamespace), inventory.Anything()...)...)
 			if len(words) > 0 {
 				l.add(at(w, "rules"), Error, change{},
 					"its rules are for every resource, and failurePolicy is Fail: while it can't be reached, nearly every "+

@@ -54,7 +54,7 @@ type slowest struct {
 // timeoutsAddUp looks for the write with the longest wait: mutating webhooks are asked one after the other, and
 // some of them twice; then validating webhooks are asked all at once.
 func (l *linting) timeoutsAddUp() {
-	writes := append(inventory.Healing("any"), inventory.Anything()...)
+	writes := append(inventory.Healing(inventory.AnyNamespace), inventory.Anything()...)
 	writes = append(writes, inventory.NodeLeases()...)
 	writes = append(writes, l.ruleWrites()...)
 	all, ignoring := slowest{}, slowest{}
