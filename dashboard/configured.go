@@ -2,6 +2,7 @@ package dashboard
 
 import (
 	"context"
+	"encoding/json"
 	"fmt"
 	"net/http"
 	"time"
@@ -28,6 +29,9 @@ type configuredObject struct {
 type configuration struct {
 	Items   []configuredObject `json:"items"`
 	Missing []string           `json:"missing,omitempty"`
+	// NotCalled are the backends of webhooks that the server doesn't call, as they don't answer.
+	// It is as the server says it.
+	NotCalled json.RawMessage `json:"notCalled,omitempty"`
 }
 
 const (
@@ -105,7 +109,25 @@ func (d *Dashboard) serveConfigured(w http.ResponseWriter, r *http.Request) {
 				p.Spec.FailurePolicy)
 		}
 	}
+	if err := d.readNotCalled(ctx, &found); apierrors.IsForbidden(err) {
+		found.Missing = append(found.Missing, "webhooks' backends that aren't called: you may not read "+notCalledPath)
+	} else if err != nil && !apierrors.IsNotFound(err) { // only some servers keep calls from backends
+		found.Missing = append(found.Missing, fmt.Sprintf("webhooks' backends that aren't called: %v", err))
+	}
 	respond(w, found)
+}
+
+// notCalledPath is where the server says which backends it doesn't call.
+const notCalledPath = "/debug/webhooks"
+
+func (d *Dashboard) readNotCalled(ctx context.Context, into *configuration) error {
+	text, err := d.client.Discovery().RESTClient().Get().AbsPath(notCalledPath).DoRaw(ctx)
+	if err != nil {
+		return err
+	}
+	return json.Unmarshal(text, &struct {
+		NotCalled *json.RawMessage `json:"notCalled"`
+	}{&into.NotCalled})
 }
 
 // bindingCounts counts bindings by the policy that they name. It is nil if they aren't known.

@@ -128,7 +128,7 @@ export function* parts(rows, configured) {
   all.sort((a, b) => kinds.indexOf(a.kind) - kinds.indexOf(b.kind) || b.sum.total - a.sum.total ||
     `${a.configuration}${a.name}`.localeCompare(`${b.configuration}${b.name}`));
   const never = all.filter((i) => !i.asked).length;
-  const problems = configured?.missing ?? [];
+  const problems = [...(configured?.notCalled ?? []).map(notCalled), ...(configured?.missing ?? [])];
   if (!all.length) {
     return [h("p", { class: "lead" }, "No webhook, policy, quota or LimitRange had a part in these requests, and no " +
       "webhook or policy is configured that you may see."), problems.map((p) => h("p", { class: "note" }, p))];
@@ -152,6 +152,14 @@ export function* parts(rows, configured) {
       ["Slowest", (i) => (i.sum.calls ? took(i.sum.max) : ""), "number"],
     ], all, (i) => i.kind, { Webhook: "Webhooks", Policy: "Policies", Quota: "Quotas", LimitRange: "LimitRanges" }),
   ];
+}
+
+// notCalled says why the server doesn't call a webhook's backend.
+function notCalled(backend) {
+  const name = backend.server && !backend.address.startsWith(`${backend.server}:`) ? ` (${backend.server})` : "";
+  return `⚠ The server doesn't call the webhook at ${backend.address}${name} since ` +
+    `${new Date(backend.since).toLocaleString("en-GB")}: ${backend.why}. It tries to connect every second. ` +
+    `${count(backend.callsNotMade, "call was", "calls were")} not made.`;
 }
 
 function unused(item) {
