@@ -4,6 +4,8 @@ package webhookbreaker_test
 
 import (
 	"context"
+	"fmt"
+	"os"
 	"sync"
 	"testing"
 
@@ -29,6 +31,10 @@ var (
 
 func TestMain(m *testing.M) {
 	needs.NotShort()
+	if err := serveNames(); err != nil {
+		fmt.Fprintln(os.Stderr, err)
+		os.Exit(1)
+	}
 	cluster = servertest.Start(&suite,
 		gatehousetest.WithConfig(func(c *server.Config) { c.WebhookBreaker = true }))
 	client = kubernetes.NewForConfigOrDie(servertest.Quick(cluster.Config))
@@ -53,21 +59,15 @@ func create(ctx context.Context, ns, name string) error {
 // waits until it is. It returns what deletes the configuration; so does the test's end.
 func install(t *testing.T, ns string, b *webhooktest.Server, policy admissionregistrationv1.FailurePolicyType) func() {
 	t.Helper()
-	none := admissionregistrationv1.SideEffectClassNone
+	return installAt(t, ns, b, b.ClientConfig("/"), policy)
+}
+
+// installAt installs a webhook that is called in another way than by the backend's address.
+func installAt(t *testing.T, ns string, b *webhooktest.Server, at admissionregistrationv1.WebhookClientConfig,
+	policy admissionregistrationv1.FailurePolicyType) func() {
+	t.Helper()
 	api := client.AdmissionregistrationV1().ValidatingWebhookConfigurations()
-	made, err := api.Create(t.Context(), &admissionregistrationv1.ValidatingWebhookConfiguration{
-		ObjectMeta: metav1.ObjectMeta{GenerateName: ns + "-"},
-		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
-			Name: "breaker.example.com", ClientConfig: b.ClientConfig("/"), SideEffects: &none,
-			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)), FailurePolicy: &policy,
-			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
-			Rules: []admissionregistrationv1.RuleWithOperations{{
-				Operations: []admissionregistrationv1.OperationType{"CREATE"},
-				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
-					Resources: []string{"configmaps"}},
-			}},
-		}},
-	}, metav1.CreateOptions{})
+	made, err := api.Create(t.Context(), configuration(ns, ns, at, policy), metav1.CreateOptions{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -82,4 +82,23 @@ func install(t *testing.T, ns string, b *webhooktest.Server, policy admissionreg
 		return b.Calls() > 0
 	})
 	return remove
+}
+
+// configuration is that of a webhook that is asked about ConfigMaps in the namespace, for a second at most.
+func configuration(prefix, ns string, at admissionregistrationv1.WebhookClientConfig,
+	policy admissionregistrationv1.FailurePolicyType) *admissionregistrationv1.ValidatingWebhookConfiguration {
+	none := admissionregistrationv1.SideEffectClassNone
+	return &admissionregistrationv1.ValidatingWebhookConfiguration{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"},
+		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
+			Name: "breaker.example.com", ClientConfig: at, SideEffects: &none,
+			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)), FailurePolicy: &policy,
+			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
+			Rules: []admissionregistrationv1.RuleWithOperations{{
+				Operations: []admissionregistrationv1.OperationType{"CREATE"},
+				Rule: admissionregistrationv1.Rule{APIGroups: []string{""}, APIVersions: []string{"v1"},
+					Resources: []string{"configmaps"}},
+			}},
+		}},
+	}
 }
