@@ -12,6 +12,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
+	"gatehouse.dev/internal/drill"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/remote/registration"
@@ -66,8 +67,8 @@ func TestLintOfCharts(t *testing.T) {
 	}
 }
 
-// The configurations of gatehouse webhook have no findings, whatever the plugins are. Rules that some plugins
-// break by their nature are ignored for these, with a reason.
+// The configurations of gatehouse webhook have no findings, whatever the plugins are, and their backend comes
+// back by itself. Rules that some plugins break by their nature are ignored for these, with a reason.
 func TestLintOfOwnConfigurations(t *testing.T) {
 	check := func(o *registration.Options) *lint.Report {
 		o.Name, o.Namespace = "gatehouse", "gatehouse-system"
@@ -106,6 +107,18 @@ func TestLintOfOwnConfigurations(t *testing.T) {
 		}
 		if report.Summary.Unread > 0 {
 			t.Errorf("unread: %v", report.Unread)
+		}
+		drilled, err := drill.Run(t.Context(), drill.Options{Documents: documents, Namespace: "default"})
+		if err != nil {
+			t.Fatal(err)
+		}
+		for _, outage := range drilled.Outages {
+			if outage.Heals != drill.Yes {
+				t.Errorf("%s doesn't come back by itself: %v", outage.Backends, outage.Blocked)
+			}
+		}
+		if n := len(drilled.Outages); n != 1 && len(documents) > 0 {
+			t.Errorf("%d outages were drilled", n)
 		}
 		return report
 	}
