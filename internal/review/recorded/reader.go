@@ -149,8 +149,8 @@ func (r *Reader) Notes() []string {
 		notes = append(notes, fmt.Sprintf("%d more notes", r.more))
 	}
 	if n := r.states.evicted; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d objects were forgotten for lack of memory: with more StateBytes more "+
-			"requests could be judged", n))
+		notes = append(notes, fmt.Sprintf("%d objects were forgotten, as no more than %d MiB of them are kept: patches of "+
+			"them aren't judged", n, r.options.StateBytes>>20))
 	}
 	return notes
 }

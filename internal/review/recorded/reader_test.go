@@ -231,7 +231,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if most > 60<<20 {
 		t.Errorf("the heap had %d MiB", most>>20)
 	}
-	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "objects were forgotten for lack of memory") {
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "objects were forgotten, as no more than 4 MiB") {
 		t.Errorf("notes %q", notes)
 	}
 }
