@@ -37,7 +37,6 @@ func TestDefaults(t *testing.T) {
 
 	backoff := kubesource.Parse(t, managerSource+"/apps.go").Calls("flowcontrol.NewBackOff")[0]
 	podGC := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controller/podgc/gc_controller.go")
-	typeChecking := kubesource.Parse(t, "k8s.io/apiserver/pkg/admission/plugin/policy/validating/typechecking.go")
 	for name, pair := range map[string][2]int64{
 		"workers":           {workers, int64(deployment.ConcurrentDeploymentSyncs)},
 		"daemonSetWorkers":  {daemonSetWorkers, int64(daemon.ConcurrentDaemonSetSyncs)},
@@ -50,7 +49,6 @@ func TestDefaults(t *testing.T) {
 		"garbageWorkers":    {garbageWorkers, int64(garbage.ConcurrentGCSyncs)},
 		"podCheck":          {int64(podCheck), kubesource.Number(podGC.Value("gcCheckPeriod"))},
 		"nodeQuarantine":    {int64(nodeQuarantine), kubesource.Number(podGC.Value("quarantineTime"))},
-		"maxTypesToCheck":   {maxTypesToCheck, kubesource.Number(typeChecking.Value("maxTypesToCheck"))},
 	} {
 		if pair[0] != pair[1] {
 			t.Errorf("%s is %d, upstream's is %d", name, pair[0], pair[1])

@@ -25,7 +25,7 @@ func (r *Reviewer) PolicyWarnings(documents []input.Document) []string {
 		if runtime.DefaultUnstructuredConverter.FromUnstructured(d.Object.Object, policy) != nil {
 			continue
 		}
-		for _, unknown := range r.fields.Unknown(policy) {
+		for _, unknown := range r.types.UnknownFields(policy) {
 			warnings = append(warnings, fmt.Sprintf("%s: %s: %s", d.Source, input.Named(d.Object), unknown))
 		}
 	}

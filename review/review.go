@@ -17,7 +17,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
-	"gatehouse.dev/controllers"
+	"gatehouse.dev/internal/kindtypes"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/plugin"
@@ -87,8 +87,8 @@ type Reviewer struct {
 	// are namespaces that the cluster doesn't have: they, and all objects in them, were created here.
 	ofCluster  bool
 	namespaces map[string]bool
-	// fields finds what is misspelt in policies.
-	fields *controllers.PolicyFields
+	// types finds what is misspelt in policies.
+	types *kindtypes.Types
 	// subresource is the subresource that objects are sent to; empty for none.
 	subresource string
 	// notAsked are the webhooks that weren't asked about the objects made for the present workload.
@@ -122,7 +122,7 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 		return nil, err
 	}
 	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{},
-		namespaces: map[string]bool{}, fields: controllers.NewPolicyFields(cluster.discovery, cluster.mapper)}
+		namespaces: map[string]bool{}, types: kindtypes.NewForServer(cluster.discovery, cluster.mapper)}
 	if note := EmulationNote(); note != "" {
 		r.notes = append(r.notes, note)
 	}

@@ -13,7 +13,10 @@ import (
 // TypeChecker checks the expressions of a policy against the types of its objects. It finds errors
 // that evaluation finds only with an object at hand, because for evaluation object and params have
 // any type. It is for one goroutine.
-type TypeChecker struct{ *checker }
+type TypeChecker struct {
+	*checker
+	object, params *apiservercel.DeclType
+}
 
 // NewTypeChecker returns a TypeChecker for objects and params of these types; nil is any type.
 // hasParams reports whether params is declared. It takes about 50 ms.
@@ -52,25 +55,30 @@ func NewTypeChecker(object, params *apiservercel.DeclType, hasParams bool) (*Typ
 		return nil, err
 	}
 	c.env = set.StoredExpressionsEnv()
-	return &TypeChecker{c}, nil
+	return &TypeChecker{c, object, params}, nil
 }
 
 // Check returns an error for each of a policy's expressions: a *TypeError, or nil if there is
 // nothing wrong. Errors in variables are not reported: to the expressions that read it, such a
 // variable has any type.
 func (t *TypeChecker) Check(variables []admissionregistrationv1.Variable, expressions ...string) []error {
-	fields := map[string]*apiservercel.DeclField{}
-	t.variables.Fields = fields
-	defer func() { t.variables.Fields = noFields }()
-	for _, v := range variables {
-		result, _ := t.typeOf(v.Expression)
-		fields[v.Name] = apiservercel.NewDeclField(v.Name, declType(result), true, nil, nil)
-	}
+	defer t.declareVariables(variables)()
 	wrong := make([]error, len(expressions))
 	for i, text := range expressions {
 		_, wrong[i] = t.typeOf(text)
 	}
 	return wrong
+}
+
+// declareVariables declares a policy's variables, until the result is called.
+func (t *TypeChecker) declareVariables(variables []admissionregistrationv1.Variable) (end func()) {
+	fields := map[string]*apiservercel.DeclField{}
+	t.variables.Fields = fields
+	for _, v := range variables {
+		result, _ := t.typeOf(v.Expression)
+		fields[v.Name] = apiservercel.NewDeclField(v.Name, declType(result), true, nil, nil)
+	}
+	return func() { t.variables.Fields = noFields }
 }
 
 // TypeError says what is wrong with an expression.

@@ -1,4 +1,4 @@
-package controllers
+package kindtypes
 
 import (
 	"testing"
@@ -20,7 +20,7 @@ func TestUnknownFields(t *testing.T) {
 	} {
 		mapper.Add(kind, meta.RESTScopeNamespace)
 	}
-	fields := &PolicyFields{newPolicyTypes(crontabs{}, mapper)}
+	types := New(crontabs{}, mapper)
 	rule := func(groups, versions, resources string) string {
 		return `matchConstraints: {resourceRules: [{apiGroups: [` + groups + `], apiVersions: [` + versions +
 			`], operations: ["*"], resources: [` + resources + `]}]}, `
@@ -70,7 +70,7 @@ func TestUnknownFields(t *testing.T) {
 				t.Fatal(err)
 			}
 			var got []string
-			for _, unknown := range fields.Unknown(policy) {
+			for _, unknown := range types.UnknownFields(policy) {
 				got = append(got, unknown.String())
 			}
 			if diff := cmp.Diff(test.want, got); diff != "" {

@@ -1,0 +1,37 @@
+package kindtypes
+
+import (
+	"encoding/json"
+	"fmt"
+
+	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
+	"k8s.io/kube-openapi/pkg/validation/spec"
+)
+
+// SchemaOfVersion returns the schema of a version of a CustomResourceDefinition, with the metadata that all
+// objects have.
+func SchemaOfVersion(v *apiextensionsv1.CustomResourceDefinitionVersion) (*spec.Schema, error) {
+	if v.Schema == nil || v.Schema.OpenAPIV3Schema == nil {
+		return nil, fmt.Errorf("version %s has no schema", v.Name)
+	}
+	encoded, err := json.Marshal(v.Schema.OpenAPIV3Schema)
+	if err != nil {
+		return nil, err
+	}
+	stated := &spec.Schema{}
+	if err := json.Unmarshal(encoded, stated); err != nil {
+		return nil, err
+	}
+	configMap, err := builtInTypes().ResolveSchema(corev1.SchemeGroupVersion.WithKind("ConfigMap"))
+	if err != nil {
+		return nil, err
+	}
+	if stated.Properties == nil {
+		stated.Properties = map[string]spec.Schema{}
+	}
+	for _, name := range []string{"apiVersion", "kind", "metadata"} {
+		stated.Properties[name] = configMap.Properties[name]
+	}
+	return stated, nil
+}
