@@ -36,12 +36,39 @@ var equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper {
 	})
 	for kind := range scheme.Scheme.AllKnownTypes() {
 		if kind.Version != runtime.APIVersionInternal {
-			resource, _ := meta.UnsafeGuessKindToResource(kind)
-			registry.RegisterKindFor(resource, "", kind)
+			registry.RegisterKindFor(resourceOf(kind), "", kind)
 		}
 	}
 	return registry
 })
+
+// resourceOf returns the resource of a kind in the client's scheme.
+func resourceOf(kind schema.GroupVersionKind) schema.GroupVersionResource {
+	resource, _ := meta.UnsafeGuessKindToResource(kind)
+	if kind.Kind == "Endpoints" {
+		resource.Resource = "endpoints"
+	}
+	return resource
+}
+
+// KindFor returns the kind of a resource: one of Kubernetes, or of a CustomResourceDefinition among the objects.
+// It is empty for others.
+func (i *Inventory) KindFor(r schema.GroupVersionResource) schema.GroupVersionKind {
+	if kind := equivalents().KindFor(r, ""); !kind.Empty() {
+		return kind
+	}
+	for _, d := range i.Definitions {
+		if d.Spec.Group != r.Group || d.Spec.Names.Plural != r.Resource {
+			continue
+		}
+		for _, v := range d.Spec.Versions {
+			if v.Name == r.Version && v.Served {
+				return r.GroupVersion().WithKind(d.Spec.Names.Kind)
+			}
+		}
+	}
+	return schema.GroupVersionKind{}
+}
 
 // makers are the controllers of Kubernetes that make the pods of a kind.
 var makers = map[string]string{"Deployment": "replicaset-controller", "ReplicaSet": "replicaset-controller",
@@ -65,11 +92,7 @@ func PodCreation(w *Workload) *Write {
 
 // newWrite returns a write of a kind in the client's scheme.
 func newWrite(operation admission.Operation, kind schema.GroupVersionKind, namespace, name string) *Write {
-	resource, _ := meta.UnsafeGuessKindToResource(kind)
-	if kind.Kind == "Endpoints" {
-		resource.Resource = "endpoints"
-	}
-	return &Write{Operation: operation, Kind: kind, Resource: resource, Namespace: namespace, Name: name,
+	return &Write{Operation: operation, Kind: kind, Resource: resourceOf(kind), Namespace: namespace, Name: name,
 		User: ServiceAccount("kube-system", "controller")}
 }
 

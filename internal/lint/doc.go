@@ -5,6 +5,7 @@
 //	                                                   └─ patches ─▶ Fix: the files, with their comments
 //
 // A Rule is a row of a table, with an ID that stays. The rules are in files by family: cycle.go, scope.go,
-// timeouts.go, fields.go, conditions.go, backend.go, certificates.go, policies.go, bindings.go. What a webhook
-// is asked about is answered by package inventory, which drills share. docs/lint.md explains each rule.
+// timeouts.go, fields.go, conditions.go, backend.go, certificates.go, policies.go, types.go, costs.go,
+// bindings.go. What a webhook is asked about is answered by package inventory, which drills share.
+// docs/lint.md explains each rule.
 package lint

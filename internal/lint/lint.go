@@ -12,6 +12,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/inventory"
+	"gatehouse.dev/internal/kindtypes"
 	"gatehouse.dev/internal/review/input"
 )
 
@@ -38,7 +39,7 @@ type Rule struct {
 
 // Rules are all rules, in the order in which they are checked.
 var Rules = slices.Concat(cycleRules, scopeRules, timeoutRules, fieldRules, conditionRules, backendRules,
-	certificateRules, policyRules, bindingRules, annotationRules)
+	certificateRules, policyRules, typeRules, costRules, bindingRules, annotationRules)
 
 // RuleIDs returns the names of all rules.
 func RuleIDs() (ids []string) {
@@ -74,10 +75,12 @@ type linting struct {
 	*inventory.Inventory
 	ctx      context.Context
 	compiler *expression.Compiler
-	lines    *lines
-	rule     *Rule
-	ids      []string
-	report   *Report
+	// checker checks expressions with types; see types.
+	checker *kindtypes.Types
+	lines   *lines
+	rule    *Rule
+	ids     []string
+	report  *Report
 }
 
 // Check checks all rules, and returns a report with the findings in the order of the objects.
@@ -92,9 +95,13 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 	l.Inventory, errs = inventory.New(o.Documents, o.Namespace, o.Complete)
 	l.report.Fail(errs...)
 	if n := len(l.Webhooks) + len(l.Policies) + len(l.Bindings); n == 0 && len(errs) == 0 {
+		checked := "nothing was checked"
+		if len(l.Definitions) > 0 {
+			checked = "only the rules of CustomResourceDefinitions were checked"
+		}
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("there is no webhook configuration and no policy among %d "+
-			"objects: nothing was checked (some programs register theirs when they run: check the cluster with --context)",
-			len(o.Documents)))
+			"objects: %s (some programs register theirs when they run: check the cluster with --context)",
+			len(o.Documents), checked))
 	}
 	for i := range Rules {
 		if l.rule = &Rules[i]; slices.Contains(o.Disabled, l.rule.ID) {

@@ -139,14 +139,27 @@ func expressionsOf(p *inventory.Policy) (all []evaluated) {
 	return all
 }
 
+// invalidExpressions returns the errors of the policy's expressions that don't compile, by their JSON pointers.
+// API servers report those of variables where they are read.
+func (l *linting) invalidExpressions(p *inventory.Policy) map[string]error {
+	invalid := map[string]error{}
+	composition := l.compiler.Compose(p.Variables, p.ParamKind != nil)
+	for _, e := range expressionsOf(p) {
+		if e.kind == expression.Variable {
+			continue
+		}
+		if err := composition.Expression(strings.TrimSpace(e.text), e.kind).Prepare(); err != nil {
+			invalid[e.path] = err
+		}
+	}
+	return invalid
+}
+
 func (l *linting) expressionInvalid() {
 	for _, p := range l.Policies {
-		composition := l.compiler.Compose(p.Variables, p.ParamKind != nil)
+		invalid := l.invalidExpressions(p)
 		for _, e := range expressionsOf(p) {
-			if e.kind == expression.Variable {
-				continue // API servers report it where it is read
-			}
-			if err := composition.Expression(strings.TrimSpace(e.text), e.kind).Prepare(); err != nil {
+			if err := invalid[e.path]; err != nil {
 				l.add(e.place, Error, change{}, fmt.Sprintf("%v: API servers refuse the policy", err), "correct it")
 			}
 		}
