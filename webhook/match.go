@@ -28,19 +28,10 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 		matchCtx = r.dispensable
 	}
 	match, mismatch, err := r.Match(matchCtx, c.match)
-	switch {
-	case apierrors.IsNotFound(err):
-		return nil, err // a 404 that names the namespace
-	case err != nil:
-		refusal := unanswered.Refusal(err, nil)
-		switch {
-		case refusal == nil:
-			return nil, apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err))
-		case c.ignoreFailures && ctx.Err() == nil:
-			return nil, callError(c.hook, apierrors.NewServiceUnavailable("error matching webhook"), err)
-		}
-		return nil, refusal
-	case mismatch != matching.Matches:
+	if err != nil {
+		return nil, matchError(ctx, c, err)
+	}
+	if mismatch != matching.Matches {
 		r.reportSkipped(c, string(mismatch))
 		return nil, nil
 	}
@@ -60,6 +51,20 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 		return nil, nil
 	}
 	return v, nil
+}
+
+// matchError returns the error for a webhook whose selectors can't be evaluated.
+func matchError(ctx context.Context, c *candidate, err error) error {
+	refusal := unanswered.Refusal(err, nil)
+	switch {
+	case apierrors.IsNotFound(err):
+		return err // a 404 that names the namespace
+	case refusal == nil:
+		return apierrors.NewInternalError(fmt.Errorf("webhook %q: %w", c.name, err))
+	case c.ignoreFailures && ctx.Err() == nil:
+		return callError(c.hook, apierrors.NewServiceUnavailable("error matching webhook"), err)
+	}
+	return refusal
 }
 
 // conditionsHold reports whether the webhook's match conditions hold. If they can't be evaluated and

@@ -94,14 +94,15 @@ func (v *Validating) Validate(ctx context.Context, a admission.Attributes, o adm
 // one goroutine.
 func (v *Validating) selectHooks(ctx context.Context, r *request, candidates []candidate) ([]judgement, error) {
 	var judgements []judgement
+	start := time.Now()
 	for i := range candidates {
 		c := &candidates[i]
-		start := time.Now()
 		version, err := r.match(ctx, c)
 		if err != nil && isFailedCall(err) {
 			j := judgement{hook: c.hook, start: start, elapsed: time.Since(start), err: err}
 			j.refusal, j.failedOpen = v.observe(ctx, j.hook, r, j.elapsed, err)
 			judgements = append(judgements, j)
+			start = start.Add(j.elapsed)
 			continue
 		}
 		if err != nil {
