@@ -81,7 +81,7 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 		if timeshare.IsUsedUp(ctx) {
 			err = fmt.Errorf("%w: its part of the request's time is used up", err)
 		}
-		return nil, callError(h, status, fmt.Errorf("failed to call webhook: %w", err))
+		return nil, callError(h, status, postError{err})
 	}
 	span.AddEvent("Request completed")
 	response, err := review.Decode(answer, h.reviewVersion, uid, e.mutating)
@@ -90,6 +90,13 @@ func (e *engine) ask(ctx context.Context, h *hook, request *review.Request, a ad
 	}
 	return response, nil
 }
+
+// postError is the error of a call without an answer. Of webhooks under Ignore nobody may ever read its text.
+type postError struct{ err error }
+
+func (e postError) Error() string { return "failed to call webhook: " + e.err.Error() }
+
+func (e postError) Unwrap() error { return e.err }
 
 // contextFor returns a context for what is done for a webhook. If the webhook can be ignored, timeshare
 // limits the time for it. Mutating webhooks follow one another; after the validating ones no others
