@@ -1,16 +1,14 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
 	"gatehouse.dev/chain/config"
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/plugin"
 )
 
@@ -107,17 +105,8 @@ func PrintRows(w io.Writer, rows []Row, format string) error {
 		return printTable(w, rows)
 	case "wide":
 		return printWide(w, rows)
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		return encoder.Encode(rows)
-	case "yaml":
-		data, err := yaml.Marshal(rows)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(data)
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, rows)
 	default:
 		return fmt.Errorf("unknown output format %q: must be json, yaml or wide, or left out for a table", format)
 	}

@@ -1,7 +1,6 @@
 package cli
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"runtime"
@@ -14,6 +13,7 @@ import (
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/kubeversion"
 )
 
@@ -53,9 +53,7 @@ func newVersion() *cobra.Command {
 				_, err := fmt.Fprint(c.OutOrStdout(), versions())
 				return err
 			case "json":
-				encoder := json.NewEncoder(c.OutOrStdout())
-				encoder.SetIndent("", "  ")
-				return encoder.Encode(thisBuild())
+				return document.Write(c.OutOrStdout(), output, thisBuild())
 			}
 			return commandline.Usage(fmt.Errorf("--output: %q is not json", output))
 		},

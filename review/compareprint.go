@@ -6,8 +6,7 @@ import (
 	"io"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/terminal"
 )
 
@@ -23,18 +22,8 @@ func (c *Comparison) Write(w io.Writer, format string) error {
 	switch format {
 	case "":
 		return terminal.Write(w, c.text(), changeColors)
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(c)
-	case "yaml":
-		data, err := yaml.Marshal(c)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(data)
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, c)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(ComparisonFormats, ", "))
 }

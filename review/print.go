@@ -1,16 +1,14 @@
 package review
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/decision/why"
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/plugin"
 )
@@ -44,18 +42,8 @@ func (p Print) Write(w io.Writer, review *Review, format string) error {
 	switch format {
 	case "":
 		return p.text(w, review)
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(review)
-	case "yaml":
-		data, err := yaml.Marshal(review)
-		if err != nil {
-			return err
-		}
-		_, err = w.Write(data)
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, review)
 	case "junit":
 		return p.junit(w, review)
 	case "sarif":

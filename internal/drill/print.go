@@ -1,15 +1,13 @@
 package drill
 
 import (
-	"encoding/json"
 	"fmt"
 	"io"
 	"slices"
 	"strings"
 	"text/tabwriter"
 
-	"sigs.k8s.io/yaml"
-
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/terminal"
 )
@@ -19,17 +17,8 @@ func (r *Report) Write(w io.Writer, format, version string) error {
 	switch format {
 	case "":
 		return r.text(w)
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
-	case "yaml":
-		data, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, r)
 	}
 	return r.findings("gatehouse drill").Write(w, format, version)
 }

@@ -7,8 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/review/annotation"
 	"gatehouse.dev/internal/review/junit"
 	"gatehouse.dev/internal/terminal"
@@ -22,17 +21,8 @@ func (r *Report) Write(w io.Writer, format, version string) error {
 	switch format {
 	case "":
 		return r.text(w)
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
-	case "yaml":
-		data, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, r)
 	case "junit":
 		return r.junit(w)
 	case "sarif":

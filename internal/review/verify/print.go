@@ -7,8 +7,7 @@ import (
 	"io"
 	"strings"
 
-	"sigs.k8s.io/yaml"
-
+	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/review/junit"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/terminal"
@@ -23,17 +22,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 	case "":
 		return terminal.Write(w, r.text(), map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red,
 			"---": terminal.Red, "warning:": terminal.Yellow})
-	case "json":
-		encoder := json.NewEncoder(w)
-		encoder.SetIndent("", "  ")
-		encoder.SetEscapeHTML(false)
-		return encoder.Encode(r)
-	case "yaml":
-		data, err := yaml.Marshal(r)
-		if err == nil {
-			_, err = w.Write(data)
-		}
-		return err
+	case "json", "yaml":
+		return document.Write(w, format, r)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
