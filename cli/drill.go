@@ -3,8 +3,6 @@ package cli
 import (
 	"errors"
 	"fmt"
-	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
@@ -17,17 +15,14 @@ import (
 
 // drilling holds the flags of drill.
 type drilling struct {
-	files, exclude []string
-	cluster        *liveFlags
-	namespace      string
-	output, failOn string
-	down           []string
-	each           bool
+	findingFlags
+	down []string
+	each bool
 }
 
 func newDrill() *cobra.Command {
 	log := &commandline.Logging{}
-	d := &drilling{cluster: newLiveFlags(), failOn: string(lint.Error)}
+	d := &drilling{findingFlags: newFindingFlags()}
 	c := &cobra.Command{
 		Use:   "drill",
 		Short: "Say which writes stop while a webhook is down, and whether it heals by itself",
@@ -72,34 +67,18 @@ can't be read or a name is none.`,
 func (d *drilling) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&d.files, "state", nil,
 		"Files, directories with all that is below them, such as a snapshot, or - for the standard input.")
-	fs.StringSliceVar(&d.exclude, "exclude", nil,
-		"Patterns of files and directories that are left out of the directories.")
-	d.cluster.addFlags(fs)
-	fs.StringVarP(&d.namespace, "namespace", "n", "default", "The namespace of objects in files that name none.")
+	d.findingFlags.addFlags(fs)
 	fs.StringSliceVar(&d.down, "down", nil, "Backends that are down at the same time, each by the name of a webhook, of a "+
 		"configuration, CONFIGURATION/WEBHOOK, NAMESPACE/SERVICE or a URL.")
 	fs.BoolVar(&d.each, "each", false, "Each backend is down, one after the other. That is so without --down.")
-	fs.StringVarP(&d.output, "output", "o", "", "Output format: "+strings.Join(lint.Formats, ", ")+"; text if empty.")
-	fs.StringVar(&d.failOn, "fail-on", d.failOn, "The least severity with which the exit code is 1: error, warning.")
 }
 
 // check checks the flags.
 func (d *drilling) check() error {
-	switch {
-	case d.output != "" && !slices.Contains(lint.Formats, d.output):
-		return fmt.Errorf("--output: %q is none of %s", d.output, strings.Join(lint.Formats, ", "))
-	case !slices.Contains(severities, d.failOn):
-		return fmt.Errorf("--fail-on: %q is none of %s", d.failOn, strings.Join(severities, ", "))
-	case d.each && len(d.down) > 0:
+	if d.each && len(d.down) > 0 {
 		return errors.New("--each: --down names what is down: leave one of them out")
-	case d.cluster.isSet() && len(d.files) > 0:
-		return errors.New("name either files or a cluster: the files' objects and the cluster's would be mixed up")
-	case !d.cluster.isSet() && len(d.files) == 0:
-		return errors.New("no state: name files with --state, or a cluster with --context")
-	case countStdin(d.files) > 1:
-		return errors.New("--state: the standard input (-) is named more than once, and can be read once")
 	}
-	return nil
+	return d.findingFlags.check("state", "no state: name files with --state, or a cluster with --context")
 }
 
 // run runs the drills, and prints the report.
@@ -107,7 +86,7 @@ func (d *drilling) run(c *cobra.Command) error {
 	if err := d.check(); err != nil {
 		return commandline.Usage(err)
 	}
-	read, err := readObjects(c, d.cluster, d.files, d.exclude)
+	read, err := d.read(c)
 	if err != nil {
 		return commandline.Usage(err)
 	}
@@ -118,11 +97,5 @@ func (d *drilling) run(c *cobra.Command) error {
 	}
 	report.Fail(read.unread...)
 	report.Notes = append(report.Notes, read.notes...)
-	if err := report.Write(c.OutOrStdout(), d.output, commandline.Version()); err != nil {
-		return err
-	}
-	if code := report.ExitCode(lint.Severity(d.failOn)); code != 0 {
-		return commandline.ExitCode(code)
-	}
-	return nil
+	return d.finish(c, report)
 }

@@ -1,47 +1,49 @@
 package cli
 
 import (
-	"bytes"
 	"errors"
 	"fmt"
-	"io"
-	"os"
 	"slices"
-	"strings"
 
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/internal/commandline"
-	"gatehouse.dev/internal/inventory"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/nearest"
-	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/plugin"
+	"gatehouse.dev/review"
 )
 
 // linting holds the flags of lint.
 type linting struct {
-	files, exclude []string
-	cluster        *liveFlags
-	namespace      string
-	output         string
-	failOn         string
-	disabled       []string
-	fix            bool
+	findingFlags
+	disabled      []string
+	fix           bool
+	webhooks      string
+	localWebhooks []string
 }
+
+// lintWebhooks are the values of --webhooks.
+var lintWebhooks = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked)}
 
 func newLint() *cobra.Command {
 	log := &commandline.Logging{}
-	l := &linting{cluster: newLiveFlags(), failOn: string(lint.Error)}
+	l := &linting{findingFlags: newFindingFlags(), webhooks: string(plugin.WebhooksSkipped)}
 	c := &cobra.Command{
 		Use:   "lint [FILE|DIRECTORY]...",
 		Short: "Find webhooks that can lock a cluster, and policies that do nothing",
 		Long: `Find webhooks that can lock a cluster, and policies that do nothing.
 
 Each finding has the ID of a rule, the object with its line, what happens, and the change that fixes
-it. docs/lint.md explains the rules one by one. Nothing is called, and nothing is written but, with
---fix, the changes that are safe into the files; their comments stay.
+it. docs/lint.md explains the rules one by one. Nothing is written but, with --fix, the changes that
+are safe into the files; their comments stay.
+
+Nothing is called but, with --webhooks=ask or --webhook, webhooks without side effects. They are
+asked as for a dry run, about the objects that they are for, or examples. That shows certificates
+that aren't valid, mutating webhooks that undo each other's changes, and those that never settle. A
+Service is called at its endpoints or its IP, if these are among the objects and can be reached.
 
 With --context everything is known that the cluster has. Files may be only a part of what is
 deployed: a Service that isn't among them counts as missing only if they have others.
@@ -50,7 +52,7 @@ An object ignores rules by its annotation ` + lint.IgnoreAnnotation + `, with a 
 for each. The reason is required.
 
 The exit code is 0 if there is no error, 1 if there is one, or a warning with --fail-on=warning, and
-2 if something can't be read: a file, an object, or a kind of the cluster.`,
+2 if something can't be read: a file, an object, a kind of the cluster, or a webhook's answer.`,
 		Example: `  # A file, a folder, a rendered chart
   gatehouse lint webhook.yaml deploy/
   helm template shop ./chart | gatehouse lint -f -
@@ -63,6 +65,9 @@ The exit code is 0 if there is no error, 1 if there is one, or a warning with --
 
   # Write the changes that are safe into the files, and show what is left
   gatehouse lint -f deploy/ --fix
+
+  # Ask the webhooks, one of them at a process on this machine
+  gatehouse lint -f deploy/ --webhooks=ask --webhook=images.example.com=https://localhost:8443
 
   # Without a rule
   gatehouse lint -f deploy/ --disable=timeout-unset`,
@@ -77,50 +82,41 @@ The exit code is 0 if there is no error, 1 if there is one, or a warning with --
 	l.addFlags(groups.FlagSet("lint"))
 	log.AddFlags(groups.FlagSet("lint"))
 	commandline.GroupFlags(c, groups, "filename", "exclude", "context", "kubeconfig", "namespace", "output", "fail-on",
-		"disable", "fix", "v")
+		"disable", "fix", "webhooks", "webhook", "v")
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
 	complete(c, "disable", lint.RuleIDs()...)
+	complete(c, "webhooks", lintWebhooks...)
 	return c
 }
-
-var severities = []string{string(lint.Error), string(lint.Warning)}
 
 func (l *linting) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVarP(&l.files, "filename", "f", nil,
 		"Files, directories with all that is below them, or - for the standard input: like the arguments.")
-	fs.StringSliceVar(&l.exclude, "exclude", nil,
-		"Patterns of files and directories that are left out of the directories.")
-	l.cluster.addFlags(fs)
-	fs.StringVarP(&l.namespace, "namespace", "n", "default", "The namespace of objects in files that name none.")
-	fs.StringVarP(&l.output, "output", "o", "", "Output format: "+strings.Join(lint.Formats, ", ")+"; text if empty.")
-	fs.StringVar(&l.failOn, "fail-on", l.failOn, "The least severity with which the exit code is 1: error, warning.")
+	l.findingFlags.addFlags(fs)
 	fs.StringSliceVar(&l.disabled, "disable", nil, "The IDs of rules that are left out.")
 	fs.BoolVar(&l.fix, "fix", false, "Write the patches that are safe into the files, and report what is left.")
+	fs.StringVar(&l.webhooks, "webhooks", l.webhooks,
+		"How to treat webhooks. skip: they aren't called; ask: they are called, as for a dry run.")
+	fs.StringArrayVar(&l.localWebhooks, "webhook", nil, review.WebhookUsage)
 }
 
 // check checks the flags.
 func (l *linting) check() error {
-	if l.output != "" && !slices.Contains(lint.Formats, l.output) {
-		return fmt.Errorf("--output: %q is none of %s", l.output, strings.Join(lint.Formats, ", "))
-	}
-	if !slices.Contains(severities, l.failOn) {
-		return fmt.Errorf("--fail-on: %q is none of %s", l.failOn, strings.Join(severities, ", "))
-	}
 	for _, id := range l.disabled {
 		if !slices.Contains(lint.RuleIDs(), id) {
 			return fmt.Errorf("--disable: there is no rule %q%s", id, nearest.Meant(id, lint.RuleIDs()))
 		}
 	}
-	switch {
-	case l.cluster.isSet() && len(l.files) > 0:
-		return errors.New("name either files or a cluster: the files' objects and the cluster's would be mixed up")
-	case !l.cluster.isSet() && len(l.files) == 0:
-		return errors.New("nothing to lint: name files, directories, - for the standard input, or a cluster with --context")
-	case l.fix && (l.cluster.isSet() || slices.Contains(l.files, stdioName)):
+	if !slices.Contains(lintWebhooks, l.webhooks) {
+		return fmt.Errorf("--webhooks: %q is neither skip nor ask", l.webhooks)
+	}
+	if err := l.findingFlags.check("filename", "nothing to lint: name files, directories, - for the standard input, or a "+
+		"cluster with --context"); err != nil {
+		return err
+	}
+	if l.fix && (l.cluster.isSet() || slices.Contains(l.files, stdioName)) {
 		return errors.New("--fix writes files: name files or directories")
-	case countStdin(l.files) > 1:
-		return errors.New("--filename: the standard input (-) is named more than once, and can be read once")
 	}
 	return nil
 }
@@ -130,12 +126,16 @@ func (l *linting) run(c *cobra.Command) error {
 	if err := l.check(); err != nil {
 		return commandline.Usage(err)
 	}
-	read, err := readObjects(c, l.cluster, l.files, l.exclude)
+	local, err := review.ParseWebhooks(l.localWebhooks)
+	if err != nil {
+		return commandline.Usage(err)
+	}
+	read, err := l.read(c)
 	if err != nil {
 		return commandline.Usage(err)
 	}
 	options := lint.Options{Namespace: l.namespace, Disabled: l.disabled, Documents: read.documents, Texts: read.texts,
-		Served: read.served, Complete: read.complete}
+		Served: read.served, Complete: read.complete, Ask: l.webhooks == string(plugin.WebhooksAsked), LocalWebhooks: local}
 	notes := read.notes
 	if l.fix {
 		fixed, err := lint.Fix(c.Context(), &options)
@@ -154,90 +154,5 @@ func (l *linting) run(c *cobra.Command) error {
 	}
 	report.Fail(read.unread...)
 	report.Notes = append(report.Notes, notes...)
-	if err := report.Write(c.OutOrStdout(), l.output, commandline.Version()); err != nil {
-		return err
-	}
-	if code := report.ExitCode(lint.Severity(l.failOn)); code != 0 {
-		return commandline.ExitCode(code)
-	}
-	return nil
-}
-
-// An objectsRead is what was read of files, or of a cluster.
-type objectsRead struct {
-	documents []input.Document
-	// texts are those of the files, served the kinds of the cluster.
-	texts  map[string][]byte
-	served []lint.Served
-	// complete reports whether the cluster has no other objects.
-	complete bool
-	// unread is what could not be read.
-	unread []error
-	notes  []string
-}
-
-// readObjects reads the objects of a cluster, or else of files.
-func readObjects(c *cobra.Command, cluster *liveFlags, files, exclude []string) (*objectsRead, error) {
-	if cluster.isSet() {
-		return readCluster(c, cluster)
-	}
-	return readFiles(c, files, exclude)
-}
-
-// readFiles reads the objects of files, and the files' texts.
-func readFiles(c *cobra.Command, files, exclude []string) (*objectsRead, error) {
-	read := &objectsRead{texts: map[string][]byte{}}
-	if slices.Contains(files, stdioName) {
-		text, err := io.ReadAll(io.LimitReader(standardInput(c), input.MaxFile+1))
-		if err != nil {
-			return nil, fmt.Errorf("reading the standard input: %w", err)
-		}
-		read.texts[stdioName] = text
-	}
-	reader := &input.Reader{Stdin: bytes.NewReader(read.texts[stdioName]), Exclude: exclude}
-	read.documents, read.unread = reader.Read(c.Context(), files)
-	if err := c.Context().Err(); err != nil {
-		return nil, err
-	}
-	read.notes = reader.Notes()
-	if len(read.documents) == 0 && len(read.unread) == 0 {
-		return nil, fmt.Errorf("there are no objects in %s", strings.Join(append([]string{strings.Join(files, ", ")},
-			read.notes...), "; "))
-	}
-	for _, d := range read.documents {
-		if _, ok := read.texts[d.Source.File]; !ok {
-			text, err := os.ReadFile(d.Source.File)
-			if err != nil {
-				return nil, err
-			}
-			read.texts[d.Source.File] = text
-		}
-	}
-	return read, nil
-}
-
-// readCluster reads the objects of a cluster.
-func readCluster(c *cobra.Command, flags *liveFlags) (*objectsRead, error) {
-	progress := newProgress(c.ErrOrStderr())
-	defer progress.done()
-	cluster, _, err := flags.connect(c.Context(), progress)
-	if err != nil {
-		return nil, err
-	}
-	objects, resources, gaps, notes, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
-	if err != nil {
-		return nil, err
-	}
-	read := &objectsRead{notes: notes}
-	for _, object := range objects {
-		read.documents = append(read.documents, input.Document{Object: object})
-	}
-	for _, r := range resources {
-		read.served = append(read.served, lint.Served{Kind: r.Kind, Resource: r.Resource.Resource})
-	}
-	for _, gap := range gaps {
-		read.unread = append(read.unread, errors.New(gap.Message))
-	}
-	read.complete = len(gaps) == 0 // or what is not there may only be unread
-	return read, nil
+	return l.finish(c, report)
 }

@@ -35,6 +35,26 @@ type Flags struct {
 // WebhookModes are the values of --webhooks.
 var WebhookModes = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked), string(plugin.WebhooksDown)}
 
+// WebhookUsage is the help text of the flag --webhook.
+const WebhookUsage = "NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as " +
+	"for a dry run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all " +
+	"webhooks in it), or CONFIGURATION/WEBHOOK. It doesn't change backends in plugins' own configurations. " +
+	"Can be given several times."
+
+// ParseWebhooks returns the URLs in values of the flag --webhook, by the names of webhooks.
+func ParseWebhooks(settings []string) (map[string]string, error) {
+	urls := map[string]string{}
+	for _, setting := range settings {
+		name, at, ok := strings.Cut(setting, "=")
+		u, err := url.Parse(at)
+		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
+			return nil, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", setting)
+		}
+		urls[name] = at
+	}
+	return urls, nil
+}
+
 // NewFlags returns the flags for a server with these plugins, in run order.
 func NewFlags(plugins []plugin.Descriptor) *Flags {
 	return &Flags{Config: server.NewConfig(plugins)}
@@ -57,11 +77,7 @@ func (f *Flags) AddJudging(fs *pflag.FlagSet) {
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
 		"How to treat webhooks. skip: they let everything pass, and are named; ask: they are called, as for a dry "+
 			"run; fail: they are taken to be down; fail=NAME,...: only these are, by the names of --webhook.")
-	fs.StringArrayVar(&f.localWebhooks, "webhook", nil,
-		"NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as for a dry "+
-			"run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all "+
-			"webhooks in it), or CONFIGURATION/WEBHOOK. It doesn't change backends in plugins' own configurations. "+
-			"Can be given several times.")
+	fs.StringArrayVar(&f.localWebhooks, "webhook", nil, WebhookUsage)
 }
 
 // chainFlags are the flags of serve, besides those of admission, on which a verdict depends.
@@ -118,13 +134,10 @@ func (f *Flags) Options() (Options, error) {
 	} else if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}
-	for _, setting := range f.localWebhooks {
-		name, at, ok := strings.Cut(setting, "=")
-		u, err := url.Parse(at)
-		if !ok || name == "" || err != nil || u.Host == "" || u.Scheme != "http" && u.Scheme != "https" {
-			return o, fmt.Errorf("--webhook: %q is not NAME=URL, with a URL as http://localhost:8080", setting)
-		}
-		o.LocalWebhooks[name] = at
+	local, err := ParseWebhooks(f.localWebhooks)
+	if err != nil {
+		return o, err
 	}
+	maps.Copy(o.LocalWebhooks, local)
 	return o, nil
 }

@@ -35,6 +35,8 @@ type Inventory struct {
 	Services    map[types.NamespacedName]*corev1.Service
 	Secrets     map[types.NamespacedName]*corev1.Secret
 	Namespaces  map[string]*corev1.Namespace
+	// EndpointSlices are the endpoints of Services.
+	EndpointSlices map[types.NamespacedName][]*discoveryv1.EndpointSlice
 
 	// ready counts the ready endpoints of Services.
 	ready map[types.NamespacedName]int
@@ -68,7 +70,8 @@ func ClusterKinds() []schema.GroupKind {
 func New(documents []input.Document, namespace string, complete bool) (*Inventory, []error) {
 	i := &Inventory{Complete: complete, Documents: documents, Services: map[types.NamespacedName]*corev1.Service{},
 		Secrets: map[types.NamespacedName]*corev1.Secret{}, Namespaces: map[string]*corev1.Namespace{},
-		ready: map[types.NamespacedName]int{}, compiler: expression.NewCompiler()}
+		EndpointSlices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}, ready: map[types.NamespacedName]int{},
+		compiler: expression.NewCompiler()}
 	var errs []error
 	for _, d := range documents {
 		if !slices.Contains(Kinds, d.Object.GroupVersionKind().GroupKind()) {
@@ -118,9 +121,11 @@ func (i *Inventory) add(d input.Document, namespace string) error {
 	case "EndpointSlice":
 		return decodeInto(d.Object, func(s *discoveryv1.EndpointSlice) {
 			i.hasEndpoints = true
+			of := types.NamespacedName{Namespace: namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
+			i.EndpointSlices[of] = append(i.EndpointSlices[of], s)
 			for _, e := range s.Endpoints {
 				if r := e.Conditions.Ready; r == nil || *r {
-					i.ready[types.NamespacedName{Namespace: namespace, Name: s.Labels[discoveryv1.LabelServiceName]}]++
+					i.ready[of]++
 				}
 			}
 		})

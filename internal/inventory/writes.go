@@ -1,19 +1,25 @@
 package inventory
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
+	"slices"
 	"strings"
 	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/client-go/kubernetes/scheme"
+
+	"gatehouse.dev/internal/review/input"
 )
 
 // equivalents knows which resources of Kubernetes are the same in several groups and versions.
@@ -248,6 +254,73 @@ func OfRule(r *admissionregistrationv1.RuleWithOperations) (writes []*Write) {
 				}
 			}
 		}
+	}
+	return writes
+}
+
+// clusterWide are the kinds of objects without a namespace that manifests have. In files, an object of another kind
+// of Kubernetes that names no namespace is in the one that the user names.
+var clusterWide = []schema.GroupKind{{Kind: "Namespace"}, {Kind: "Node"}, {Kind: "PersistentVolume"},
+	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"},
+	{Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "storage.k8s.io", Kind: "CSIDriver"},
+	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
+	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"},
+	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}}
+
+// WritesOf returns the creation and the update of an object by an administrator. It returns none for an object
+// whose resource isn't known.
+func (i *Inventory) WritesOf(d input.Document, namespace string) (writes []*Write) {
+	kind := d.Object.GroupVersionKind()
+	var resource schema.GroupVersionResource
+	wide := slices.Contains(clusterWide, kind.GroupKind())
+	if scheme.Scheme.Recognizes(kind) {
+		resource = resourceOf(kind)
+	}
+	for _, definition := range i.Definitions {
+		if definition.Spec.Group == kind.Group && definition.Spec.Names.Kind == kind.Kind {
+			resource = kind.GroupVersion().WithResource(definition.Spec.Names.Plural)
+			wide = definition.Spec.Scope == apiextensionsv1.ClusterScoped
+		}
+	}
+	if resource.Empty() {
+		return nil
+	}
+	object := d.Object.DeepCopy()
+	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
+		unstructured.RemoveNestedField(object.Object, "metadata", field)
+	}
+	if object.GetNamespace() == "" && !wide {
+		object.SetNamespace(namespace)
+	}
+	for operation, word := range map[admission.Operation]string{admission.Create: "creation", admission.Update: "update"} {
+		writes = append(writes, &Write{What: fmt.Sprintf("the %s of %s %s", word, kind.Kind, object.GetName()),
+			Operation: operation, Kind: kind, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
+			Object: object, Before: object, User: Administrator()})
+	}
+	slices.SortFunc(writes, func(a, b *Write) int { return cmp.Compare(a.Operation, b.Operation) })
+	return writes
+}
+
+// Examples returns writes about which a webhook may be asked: one for each operation and resource that its rules
+// name, and writes that have nothing special.
+func (i *Inventory) Examples(w *Webhook) (writes []*Write) {
+	for r := range w.Rules {
+		for _, write := range OfRule(&w.Rules[r]) {
+			if write.Kind.Empty() {
+				write.Kind = i.KindFor(write.Resource)
+			}
+			if !write.Kind.Empty() {
+				writes = append(writes, write)
+			}
+		}
+	}
+	writes = append(writes, Anything()...)
+	for _, write := range writes {
+		if write.Kind == corev1.SchemeGroupVersion.WithKind("Pod") && write.Spec == nil {
+			write.Spec = map[string]any{"containers": []any{map[string]any{"name": "any", "image": "any"}}}
+		}
+		write.Object = write.object()
+		write.Before = write.Object
 	}
 	return writes
 }

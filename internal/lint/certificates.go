@@ -5,6 +5,7 @@ import (
 	"crypto/x509"
 	"encoding/pem"
 	"fmt"
+	"slices"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -20,7 +21,7 @@ var certificateRules = []Rule{
 	{"ca-invalid", Error, "a webhook's caBundle can't be parsed", (*linting).caInvalid},
 	{"ca-missing", Warning, "a webhook of a cluster has no caBundle", (*linting).caMissing},
 	{"ca-expired", Error, "a webhook's caBundle has expired", (*linting).caExpired},
-	{"ca-expiring", Warning, "a webhook's caBundle expires soon", (*linting).caExpiring},
+	{"ca-expiring", Warning, "a webhook's certificates expire soon", (*linting).caExpiring},
 	{"ca-mismatch", Error, "a webhook's caBundle is not that of its backend", (*linting).caMismatch},
 }
 
@@ -108,14 +109,28 @@ func (l *linting) caExpiring() {
 				"fails, and %s", until.Format(time.DateOnly), consequence(w.Fails())), "renew the certificates")
 		}
 	})
+	for _, s := range l.answers.shown {
+		if until := s.certificate.NotAfter; s.invalid == nil && until.Before(l.options.Now.Add(soon)) {
+			l.add(at(s.webhook, "clientConfig"), Warning, change{}, fmt.Sprintf("the certificate that its backend shows expires "+
+				"on %s: then each call fails, and %s", until.Format(time.DateOnly), consequence(s.webhook.Fails())),
+				"renew the certificate, or find out whether a program does")
+		}
+	}
 }
 
-// caMismatch compares a caBundle with the serving certificate in the Secret that the backend's pods mount, if
-// the Secret is among the objects.
+// caMismatch compares a caBundle with the certificate that the backend shows, if it was asked, or else with the one
+// in the Secret that the backend's pods mount, if the Secret is among the objects.
 func (l *linting) caMismatch() {
+	for _, s := range l.answers.shown {
+		if s.invalid != nil {
+			l.add(at(s.webhook, "clientConfig/caBundle"), Error, change{}, fmt.Sprintf("the certificate that its backend shows "+
+				"isn't valid by caBundle: %v: each call fails, and %s", s.invalid, consequence(s.webhook.Fails())),
+				"set caBundle to the authority that signed the certificate, or renew the certificate")
+		}
+	}
 	l.eachBundle(func(w *inventory.Webhook, certificates []*x509.Certificate) {
 		b := l.Backend(w)
-		if b == nil {
+		if b == nil || l.shows(w) {
 			return
 		}
 		roots := x509.NewCertPool()
@@ -143,6 +158,11 @@ func (l *linting) caMismatch() {
 			}
 		}
 	})
+}
+
+// shows reports whether the backend of a webhook showed its certificate.
+func (l *linting) shows(w *inventory.Webhook) bool {
+	return slices.ContainsFunc(l.answers.shown, func(s shownCertificate) bool { return s.webhook == w })
 }
 
 // servingCertificate returns the certificates in a Secret of type kubernetes.io/tls, or nil.

@@ -27,7 +27,9 @@ func Fix(ctx context.Context, o *Options) (*Fixed, error) {
 	fixed := &Fixed{Texts: map[string][]byte{}}
 	failed := map[string]bool{}
 	for range maxRounds {
-		report, err := Check(ctx, *o)
+		unasked := *o // no patch depends on what webhooks answer
+		unasked.Ask, unasked.LocalWebhooks = false, nil
+		report, err := Check(ctx, unasked)
 		if err != nil {
 			return nil, err
 		}

@@ -39,7 +39,7 @@ type Rule struct {
 
 // Rules are all rules, in the order in which they are checked.
 var Rules = slices.Concat(cycleRules, scopeRules, timeoutRules, fieldRules, conditionRules, backendRules,
-	certificateRules, policyRules, typeRules, costRules, bindingRules, annotationRules)
+	certificateRules, policyRules, typeRules, costRules, bindingRules, settlingRules, annotationRules)
 
 // RuleIDs returns the names of all rules.
 func RuleIDs() (ids []string) {
@@ -65,6 +65,10 @@ type Options struct {
 	// TimeIsShared reports whether the API server shares a request's time among webhooks, so that those under
 	// Ignore can't use it up.
 	TimeIsShared bool
+	// Ask reports whether webhooks are called, as for a dry run. LocalWebhooks are URLs at which some are asked in
+	// any case, by the names of webhooks, of configurations, or CONFIGURATION/WEBHOOK.
+	Ask           bool
+	LocalWebhooks map[string]string
 	// Now is the time by which certificates expire; the current time if zero.
 	Now time.Time
 }
@@ -79,6 +83,8 @@ type linting struct {
 	checker *kindtypes.Types
 	lines   *lines
 	rule    *Rule
+	// answers are those of the webhooks that are asked.
+	answers *answers
 	ids     []string
 	report  *Report
 }
@@ -90,7 +96,8 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		o.Now = time.Now()
 	}
 	l := &linting{options: o, ctx: ctx, compiler: expression.NewCompiler(), ids: RuleIDs(), lines: newLines(o.Texts),
-		report: &Report{APIVersion: APIVersion, Kind: Kind, Findings: []Finding{}}}
+		answers: &answers{},
+		report:  &Report{APIVersion: APIVersion, Kind: Kind, Findings: []Finding{}}}
 	var errs []error
 	l.Inventory, errs = inventory.New(o.Documents, o.Namespace, o.Complete)
 	l.report.Fail(errs...)
@@ -102,6 +109,12 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("there is no webhook configuration and no policy among %d "+
 			"objects: %s (some programs register theirs when they run: check the cluster with --context)",
 			len(o.Documents), checked))
+	}
+	if o.Ask || len(o.LocalWebhooks) > 0 {
+		var err error
+		if l.answers, err = l.ask(); err != nil {
+			return nil, err
+		}
 	}
 	for i := range Rules {
 		if l.rule = &Rules[i]; slices.Contains(o.Disabled, l.rule.ID) {
