@@ -38,5 +38,13 @@
 // certain clients, by their certificates. It bounds the size and time of calls. When it is stopped, it
 // answers the calls under way first.
 //
+// Tokens verifies the tokens by which API servers show who they are, without asking anybody:
+//
+//	tokens, err := server.NewTokens(server.TokenConfig{Issuer: …, KeyFiles: …, Audiences: …})
+//	mux.Handle("POST /protect", tokens.Require(server.Handler(protect)))
+//
+// A call without a valid token gets status 401 before its body is read. If the Server has a ClientCAFile,
+// a call needs both a certificate and a token.
+//
 // A Handler doesn't need a Server. It runs in any HTTP server, and in a test by itself.
 package server

@@ -14,6 +14,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionv1beta1 "k8s.io/api/admission/v1beta1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/klog/v2"
 	kjson "sigs.k8s.io/json"
 )
@@ -63,7 +64,7 @@ func (h FallibleHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
-	response, err := h.call(ctx, review.Request)
+	response, err := h.answer(ctx, review.Request)
 	if err != nil {
 		http.Error(w, err.Error(), int(Errored(err).Result.Code))
 		return
@@ -77,6 +78,16 @@ func (h FallibleHandler) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 	}
 	w.Header().Set("Content-Type", "application/json")
 	_, _ = w.Write(body) // it fails if the API server hung up
+}
+
+// answer returns the handler's response to a caller that may ask about the resource. It denies the request
+// to another caller. That is an answer, so the webhook's failurePolicy doesn't apply.
+func (h FallibleHandler) answer(ctx context.Context, request *admissionv1.AdmissionRequest) (Response, error) {
+	if caller, ok := CallerFrom(ctx); ok && !caller.MayAskAbout(request.Resource.Group) {
+		return refusal(metav1.Status{Code: http.StatusUnauthorized, Reason: metav1.StatusReasonUnauthorized,
+			Message: deniedText}), nil
+	}
+	return h.call(ctx, request)
 }
 
 // call returns the handler's response, or an error if it panics.

@@ -15,8 +15,11 @@ const (
 )
 
 // connectionLog logs http.Server's errors of connections, such as handshakes that a probe of the port
-// breaks off. It bounds their number, so that they don't fill the log.
+// breaks off, and calls that are refused. It bounds their number, so that they don't fill the log.
 type connectionLog struct {
+	// print is klog.Info if it is nil.
+	print func(...any)
+
 	mu      sync.Mutex
 	begin   time.Time
 	lines   int
@@ -37,6 +40,10 @@ func (l *connectionLog) Write(line []byte) (int, error) {
 		l.skipped++
 		return len(line), nil
 	}
-	klog.Info(strings.TrimSpace(string(line)))
+	print := l.print
+	if print == nil {
+		print = klog.Info
+	}
+	print(strings.TrimSpace(string(line)))
 	return len(line), nil
 }
