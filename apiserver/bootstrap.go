@@ -53,6 +53,9 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 		return err
 	}
 	tasks := append(priorityClassTasks(client), c.kubernetesServiceTask(client))
+	if c.options.showsTokens() {
+		tasks = append(tasks, webhookAccountTask(client))
+	}
 	if c.rbac {
 		if !fresh {
 			if err := inParallel(hook, rbacInheritanceTasks(client)); err != nil {

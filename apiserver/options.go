@@ -73,6 +73,10 @@ type Options struct {
 	// InProcess is for a server that only its own process calls, by Handler: it doesn't listen.
 	InProcess bool
 
+	// WebhookTokens has admission webhooks be shown tokens if the feature gate
+	// APIServerWebhookAuthenticationToken is on.
+	WebhookTokens bool
+
 	// NoConversion is the error of calls of conversion webhooks; nil if they are made.
 	NoConversion error
 
@@ -173,6 +177,7 @@ func NewOptions() *Options {
 	o.DataDir = DefaultDataDir
 	o.ServiceClusterIPRanges = defaultServiceCIDR
 	o.AllowPrivileged = true
+	o.WebhookTokens = true
 	o.SecureServing.BindAddress = net.IPv4(127, 0, 0, 1)
 	o.SecureServing.ServerCert.CertDirectory = ""
 	// A stop ends the watches, which kube-apiserver by default waits for until --request-timeout,

@@ -250,8 +250,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		return err
 	}
 	s.informers, s.kinds = c.informers, mapper
-	// Plugins are built from their configuration, and wait for nothing.
-	built, err := admit(&plugin.Env{
+	env := &plugin.Env{
 		Client:        c.client,
 		Dynamic:       dynamicClient,
 		Informers:     c.informers,
@@ -262,7 +261,12 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		Version:       c.generic.EffectiveVersion,
 		APIServerID:   c.generic.APIServerID,
 		Done:          s.done,
-	})
+	}
+	if s.options.showsTokens() {
+		env.WebhookToken = c.webhookToken
+	}
+	// Plugins are built from their configuration, and wait for nothing.
+	built, err := admit(env)
 	if err != nil {
 		return OptionsError{Err: err}
 	}

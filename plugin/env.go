@@ -1,6 +1,9 @@
 package plugin
 
 import (
+	"context"
+
+	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -58,6 +61,10 @@ type Env struct {
 	// run, whatever Webhooks says; with an empty URL every call fails. The keys are names of webhooks,
 	// of configurations, or both separated by a slash.
 	LocalWebhooks map[string]string
+
+	// WebhookToken makes a token by which a webhook knows that this server calls it, as a TokenRequest
+	// with this spec would. It is nil if webhooks get none.
+	WebhookToken func(context.Context, *authenticationv1.TokenRequestSpec) (*authenticationv1.TokenRequestStatus, error)
 
 	// Done is closed when the server stops. The plugin's goroutines end then.
 	Done <-chan struct{}

@@ -82,7 +82,7 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 			return nil, err
 		}
 	}
-	webhooks := newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks}, list, manifests)
+	webhooks := newSource(&compiler{expression.NewCompiler(), backends, env.LocalWebhooks, env.WebhookToken}, list, manifests)
 	webhooks.excludesReviews = env.Enabled(excludeReviews)
 	source := matching.NewSource(webhooks.snapshot)
 	if err := source.Follow(admissionregistrationv1.Resource(resource), informer); err != nil {

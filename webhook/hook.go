@@ -5,6 +5,7 @@ import (
 	"time"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/types"
 
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
@@ -20,7 +21,9 @@ type hook struct {
 	spec admissionregistrationv1.MutatingWebhook
 	// uid distinguishes it from all other webhooks. Names are unique only within a configuration,
 	// and in configurations that were stored long ago not even there.
-	uid           string
+	uid string
+	// owner is the uid of its configuration; empty for one from a manifest.
+	owner         types.UID
 	configuration string
 	name          string
 	// static reports whether it is from a manifest, which the API can't change.
@@ -57,11 +60,14 @@ type compiler struct {
 	backends    *backend.Pool
 	// local holds the URLs of webhooks that are called elsewhere; see plugin.Env.
 	local map[string]string
+	// token makes the tokens that webhooks are shown. It is nil if they are shown none.
+	token tokenFunc
 }
 
-// compile makes a hook. It never fails: if something is wrong with a webhook, the requests for which
-// it is called fail.
-func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, configuration string, static bool) *hook {
+// compile makes a hook. The webhook is shown the token, unless that is nil. compile never fails: if
+// something is wrong with a webhook, the requests for which it is called fail.
+func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, configuration string, static bool,
+	token *callerToken) *hook {
 	h := &hook{spec: spec, uid: uid, configuration: configuration, name: spec.Name, static: static}
 
 	h.ignoreFailures = hasValue(spec.FailurePolicy, admissionregistrationv1.Ignore)
@@ -73,7 +79,13 @@ func (c *compiler) compile(spec admissionregistrationv1.MutatingWebhook, uid, co
 	h.conditions = c.expressions.Compile(spec.MatchConditions)
 
 	h.backend = backendAddress(&spec.ClientConfig)
-	h.connect = func() (*backend.Client, error) { return c.backends.Client(spec.ClientConfig) }
+	h.connect = func() (*backend.Client, error) {
+		client, err := c.backends.Client(spec.ClientConfig)
+		if err != nil || token == nil {
+			return client, err
+		}
+		return client.WithToken(token.get), nil
+	}
 	for _, name := range []string{configuration + "/" + spec.Name, spec.Name, configuration} {
 		if url, ok := c.local[name]; ok {
 			h.local = true

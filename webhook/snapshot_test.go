@@ -18,7 +18,7 @@ func snapshotOf(t testing.TB, webhooks ...admissionregistrationv1.MutatingWebhoo
 	c := testCompiler(t)
 	hooks := make([]*hook, len(webhooks))
 	for i, w := range webhooks {
-		hooks[i] = c.compile(w, w.Name, "configuration", w.Name == "static")
+		hooks[i] = c.compile(w, w.Name, "configuration", w.Name == "static", nil)
 	}
 	return newSnapshot(hooks)
 }

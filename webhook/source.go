@@ -8,6 +8,7 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/labels"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/klog/v2"
 
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/matching/manifest"
@@ -80,6 +81,10 @@ func (s *source[T]) compile(object T, static bool, previous []*hook) []*hook {
 	if s.excludesReviews {
 		logReviews(manifest.KindOf(object), object.GetName(), webhooks)
 	}
+	if static && s.compiler.token != nil {
+		klog.InfoS("Webhooks from a file are shown no token: there is no object to which it could be bound", "kind",
+			manifest.KindOf(object), "configuration", object.GetName())
+	}
 	hooks := make([]*hook, len(webhooks))
 	occurrences := make(map[string]int, len(webhooks))
 	for i, spec := range webhooks {
@@ -88,11 +93,17 @@ func (s *source[T]) compile(object T, static bool, previous []*hook) []*hook {
 			uid = "manifest/" + uid
 		}
 		occurrences[spec.Name]++
-		if h := known[uid]; h != nil && apiequality.Semantic.DeepEqual(h.spec, spec) {
+		if h := known[uid]; h != nil && h.owner == object.GetUID() && apiequality.Semantic.DeepEqual(h.spec, spec) {
 			hooks[i] = h
 			continue
 		}
-		hooks[i] = s.compiler.compile(spec, uid, object.GetName(), static)
+		var token *callerToken
+		if s.compiler.token != nil && !static {
+			token = newCallerToken(s.compiler.token, manifest.KindOf(object), object.GetName(), object.GetUID(),
+				spec.ClientConfig)
+		}
+		hooks[i] = s.compiler.compile(spec, uid, object.GetName(), static, token)
+		hooks[i].owner = object.GetUID()
 	}
 	return hooks
 }

@@ -18,6 +18,8 @@ const (
 	// to return its keys, and then its limits.
 	SignerKeysTimeout   = time.Minute
 	SignerLimitsTimeout = 10 * time.Second
+	// WebhookTokenLifetime is how long a token for a webhook is good.
+	WebhookTokenLifetime = 10 * time.Minute
 )
 
 var (

@@ -17,6 +17,7 @@ import (
 func TestDurations(t *testing.T) {
 	config := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/config.go")
 	options := kubesource.Parse(t, "k8s.io/kubernetes/pkg/controlplane/apiserver/options/options.go")
+	tokens := kubesource.Parse(t, "k8s.io/kubernetes/pkg/registry/core/serviceaccount/storage/token.go")
 	for name, test := range map[string]struct {
 		got  time.Duration
 		want ast.Expr
@@ -29,6 +30,8 @@ func TestDurations(t *testing.T) {
 			kubesource.Parse(t, "k8s.io/apiserver/pkg/server/secure_serving.go").Value("defaultKeepAlivePeriod")},
 		"SignerKeysTimeout":   {SignerKeysTimeout, options.Calls("plugin.New")[0].Args[3]},
 		"SignerLimitsTimeout": {SignerLimitsTimeout, options.Calls("context.WithTimeout")[0].Args[1]},
+		"WebhookTokenLifetime": {WebhookTokenLifetime / time.Second, // upstream's is in seconds
+			tokens.Value("maxAdmissionReviewWebhookTokenExpirationSeconds")},
 	} {
 		if want := kubesource.Number(test.want); int64(test.got) != want {
 			t.Errorf("%s is %v, upstream's is %s", name, test.got, kubesource.Text(test.want))

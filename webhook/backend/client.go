@@ -61,6 +61,11 @@ type Client struct {
 	transport http.RoundTripper
 	conns     *connPool // below transport; nil if it uses none
 	breaks    bool      // whether conns' breakers are used
+
+	// anonymous reports whether it has no credentials, and verifies the backend's certificate.
+	anonymous bool
+	// token returns the token that WithToken has set; nil for none.
+	token func(context.Context) (string, error)
 }
 
 func newClient(scheme, host, urlPath string) *Client {
@@ -96,6 +101,32 @@ func Local(at string, cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	return c, nil
 }
 
+// WithToken returns a client that shows the backend a bearer token, which token returns before each call.
+// If there is no token, the call fails. A client that has other credentials, or doesn't verify the
+// backend's certificate, never shows a token.
+func (c *Client) WithToken(token func(context.Context) (string, error)) *Client {
+	if !c.anonymous {
+		return c
+	}
+	showing := *c
+	showing.token = token
+	return &showing
+}
+
+// headerFor returns the header of a call.
+func (c *Client) headerFor(ctx context.Context) (http.Header, error) {
+	if c.token == nil {
+		return header, nil
+	}
+	token, err := c.token(ctx)
+	if err != nil {
+		return nil, fmt.Errorf("not called, as there is no token to show it: %w", err)
+	}
+	shown := header.Clone()
+	shown.Set("Authorization", "Bearer "+token)
+	return shown, nil
+}
+
 // Post sends body, a review in JSON in any number of parts, and returns the answer's body, which is
 // at most MaxAnswer bytes. The context's deadline and the timeout (0: none) bound all of it. The
 // webhook is told the time that remains until the earlier one, as ?timeout=<n>s, rounded up to a
@@ -111,14 +142,18 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
 		defer cancel()
 	}
+	header, err := c.headerFor(ctx)
 	query := timeoutQuery(ctx)
+	if err != nil {
+		return nil, c.urlError(query, err)
+	}
 	for retry := 0; ; retry++ {
-		address, err := c.choose(body, timeout)
+		address, err := c.choose(header, body, timeout)
 		if err != nil {
 			return nil, c.urlError(query, err)
 		}
 		start := time.Now()
-		resp, answer, err := c.exchange(ctx, address, body, query)
+		resp, answer, err := c.exchange(ctx, address, header, body, query)
 		c.observe(ctx, address, start, err)
 		if resp == nil {
 			return nil, c.urlError(query, err)
@@ -138,7 +173,7 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 
 // choose returns the host and port to connect to: one whose breaker lets the call pass, if a few
 // attempts find one.
-func (c *Client) choose(body [][]byte, timeout time.Duration) (string, error) {
+func (c *Client) choose(header http.Header, body [][]byte, timeout time.Duration) (string, error) {
 	var refused error
 	for range 4 {
 		address := hostPort(c.url)
@@ -158,7 +193,7 @@ func (c *Client) choose(body [][]byte, timeout time.Duration) (string, error) {
 		refused = b.refuse(func(ctx context.Context) bool {
 			ctx, cancel := context.WithTimeout(ctx, cmp.Or(timeout, dialTimeout))
 			defer cancel()
-			_, _, err := c.exchange(ctx, address, body, timeoutQuery(ctx))
+			_, _, err := c.exchange(ctx, address, header, body, timeoutQuery(ctx))
 			return err == nil
 		})
 		if c.resolve == nil {
@@ -170,9 +205,9 @@ func (c *Client) choose(body [][]byte, timeout time.Duration) (string, error) {
 
 // exchange sends a request to address and reads the answer's body. If there is an error but the
 // response isn't nil, it is one of reading the body.
-func (c *Client) exchange(ctx context.Context, address string, body [][]byte, query string) (*http.Response, []byte,
-	error) {
-	resp, err := c.send(ctx, address, body, query)
+func (c *Client) exchange(ctx context.Context, address string, header http.Header, body [][]byte, query string) (
+	*http.Response, []byte, error) {
+	resp, err := c.send(ctx, address, header, body, query)
 	if err != nil {
 		return nil, nil, err
 	}
@@ -182,7 +217,8 @@ func (c *Client) exchange(ctx context.Context, address string, body [][]byte, qu
 	return resp, answer, err
 }
 
-func (c *Client) send(ctx context.Context, address string, body [][]byte, query string) (*http.Response, error) {
+func (c *Client) send(ctx context.Context, address string, header http.Header, body [][]byte, query string) (
+	*http.Response, error) {
 	u := *c.url
 	u.RawQuery = query
 	if c.resolve != nil {

@@ -41,6 +41,8 @@
 // ("svc.ns.svc:8443", "*.ns.svc", "*", without the port for 443), else of the user of the current
 // context. Files of tokens and client certificates are read again when they change.
 //
+// Client.WithToken has a client show a token, if the file has no credentials for its backend.
+//
 // Redirects are answers like any other. Following them would let a webhook have the server send
 // reviews and credentials elsewhere.
 package backend

@@ -92,6 +92,8 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	if err != nil {
 		return nil, err
 	}
+	c.anonymous = !config.HasTokenAuth() && !config.HasBasicAuth() && !config.HasCertAuth() &&
+		credentials.ExecProvider == nil
 	config.UserAgent = "" // it is among the headers
 	if config.TLS.ServerName == "" {
 		config.TLS.ServerName = u.Hostname()
