@@ -77,6 +77,13 @@ func TestWrongFlags(t *testing.T) {
 		{both + " --tls-cert-file=gone --tls-private-key-file=k", `--tls-cert-file: open gone: no such file`},
 		{both + " --tls-cert-file=" + garbage + " --tls-private-key-file=" + garbage, `--tls-cert-file: ` + garbage +
 			` with ` + garbage + `: tls: failed to find any PEM data in certificate input`},
+		{both + " --service-account-issuer=i", `--service-account-issuer and --service-account-key-file are needed together`},
+		{both + " --service-account-key-file=gone",
+			`--service-account-issuer and --service-account-key-file are needed together`},
+		{both + " --service-account-issuer=i --service-account-key-file=gone",
+			`--service-account-key-file: webhook tokens: KeyFiles[0]: open gone: no such file or directory`},
+		{both + " --service-account-issuer=i --service-account-key-file=" + garbage,
+			`--service-account-key-file: webhook tokens: KeyFiles[0] ` + garbage + `: no JSON Web Key Set`},
 		{both + " --client-ca-file=gone", `--client-ca-file gone: open gone: no such file or directory`},
 		{both + " --client-ca-file=" + garbage, `--client-ca-file ` + garbage + `: error creating pool from ` +
 			garbage + `: data does not contain any valid RSA or ECDSA certificates`},

@@ -261,6 +261,8 @@ type options struct {
 	port                      int
 	certFile, keyFile, caFile string
 	clientCAFile              string
+	tokenIssuer               string
+	tokenKeyFiles             []string
 	drain                     time.Duration
 	keep                      bool
 
@@ -303,6 +305,13 @@ func (o *options) flags() cliflag.NamedFlagSets {
 			"certificate then, by the kubeConfigFile of their WebhookAdmissionConfiguration. Probes and /metrics "+
 			"need none. "+
 			"Without it every caller that reaches the port is answered.")
+	fs.StringVar(&o.tokenIssuer, "service-account-issuer", "",
+		"The issuer of the tokens that callers must show. API servers show tokens if the feature gate "+
+			"APIServerWebhookAuthenticationToken has them do so. With --client-ca-file callers must show both. "+
+			"Probes, /metrics and /decisions need none of these tokens.")
+	fs.StringArrayVar(&o.tokenKeyFiles, "service-account-key-file", nil,
+		"File with the keys that verify these tokens: in PEM form, or a JSON Web Key Set as the API server has it at "+
+			"/openid/v1/jwks; read again when it changes. May be given several times.")
 	fs.DurationVar(&o.drain, "shutdown-delay-duration", o.drain,
 		"How long to go on serving after SIGTERM, while /readyz fails and callers learn that. The default is 500ms "+
 			"with --url and without --keep, since no other replica is called then.")
@@ -341,6 +350,9 @@ func (o *options) check() error {
 		if _, err := cert.NewPool(o.clientCAFile); err != nil {
 			errs = append(errs, fmt.Errorf("--client-ca-file %s: %w", o.clientCAFile, err))
 		}
+	}
+	if (o.tokenIssuer == "") != (len(o.tokenKeyFiles) == 0) {
+		errs = append(errs, errors.New("--service-account-issuer and --service-account-key-file are needed together"))
 	}
 	if o.keep && o.url == "" {
 		errs = append(errs, errors.New("--keep is for --url: with --service the webhook configurations are left at "+

@@ -8,6 +8,7 @@ import (
 	"net"
 	"net/http"
 	"os"
+	"slices"
 	"strconv"
 	"strings"
 	"time"
@@ -25,6 +26,7 @@ import (
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/record"
 	"gatehouse.dev/remote/cluster"
+	"gatehouse.dev/remote/decisions"
 	"gatehouse.dev/remote/door"
 	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/webhook/server"
@@ -71,6 +73,9 @@ func (o *options) run(c *cobra.Command) error {
 	if w.credentials, err = o.newCredentials(r, w.client); err != nil {
 		return commandline.Usage(fmt.Errorf("--tls-cert-file: %w", err))
 	}
+	if w.front, err = w.newFront(); err != nil {
+		return commandline.Usage(fmt.Errorf("--service-account-key-file: %w", err))
+	}
 	if w.log, err = o.decisions.OpenLog(); err != nil {
 		return commandline.Usage(err)
 	}
@@ -111,6 +116,28 @@ func (w *worker) newDoor() (*door.Door, error) {
 	return door.New(door.NewCallers(authorities, w.client.AuthenticationV1().TokenReviews())), nil
 }
 
+// newFront returns the door's handler. If callers must show a token, it lets only those to the door that
+// do. /decisions has callers of its own, who show other tokens.
+func (w *worker) newFront() (http.Handler, error) {
+	o := w.options
+	if o.tokenIssuer == "" {
+		return w.door, nil
+	}
+	tokens, err := server.NewTokens(server.TokenConfig{Issuer: o.tokenIssuer, KeyFiles: o.tokenKeyFiles,
+		Audiences: registration.Audiences(w.registration)})
+	if err != nil {
+		return nil, err
+	}
+	required, others := tokens.Require(w.door), append(slices.Clone(door.OpenPaths), decisions.Path)
+	return http.HandlerFunc(func(rw http.ResponseWriter, r *http.Request) {
+		if slices.Contains(others, r.URL.Path) {
+			w.door.ServeHTTP(rw, r)
+			return
+		}
+		required.ServeHTTP(rw, r)
+	}), nil
+}
+
 // A worker is a replica.
 type worker struct {
 	options      *options
@@ -123,6 +150,7 @@ type worker struct {
 	log          *decision.Log // nil for none
 	record       *record.Log   // nil for none
 	door         *door.Door
+	front        http.Handler // before the door
 	// draining is closed when the process is told to end.
 	draining chan struct{}
 	keeper   registration.Keeper
@@ -164,7 +192,7 @@ func (w *worker) serve(c *cobra.Command) error {
 	defer stop()
 	ended := make(chan error, 3)
 	go func() {
-		front := &server.Server{Handler: w.door, GetCertificate: w.credentials.GetCertificate, RequestClientCert: true}
+		front := &server.Server{Handler: w.front, GetCertificate: w.credentials.GetCertificate, RequestClientCert: true}
 		if o.clientCAFile != "" {
 			front.ClientCAFile, front.OpenPaths = o.clientCAFile, door.OpenPaths
 		}

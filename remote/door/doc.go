@@ -18,8 +18,8 @@
 //     body is arriving, that waits, or whose answer is being read. So a review that arrives within
 //     moments stays, unless others open connections or send bodies from the same address as fast.
 //
-// A caller is known if it shows a client certificate of the API server's authority, or a bearer
-// token that the API server's TokenReview accepts. Strangers have a share of each pool, and turns
+// A caller is known if it shows a client certificate of the API server's authority, a bearer token
+// that the API server's TokenReview accepts, or one that package webhook/server has verified. Strangers have a share of each pool, and turns
 // of their own. A known caller never gives way to a stranger, nor waits for one. TokenReviews are
 // remembered for a minute, and bounded for each address and for all.
 //

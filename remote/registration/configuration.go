@@ -13,6 +13,7 @@ import (
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote"
+	"gatehouse.dev/webhook/review"
 )
 
 // leaveAloneAnnotation asks the controllers of some providers not to rewrite webhook configurations. (AKS adds
@@ -70,7 +71,7 @@ func metadata(o *Options, phase plugin.Phase) metav1.ObjectMeta {
 func webhookOf(o *Options, call *Call, caBundle []byte) admissionregistrationv1.ValidatingWebhook {
 	w := admissionregistrationv1.ValidatingWebhook{
 		Name:                    call.Name,
-		ClientConfig:            admissionregistrationv1.WebhookClientConfig{CABundle: caBundle},
+		ClientConfig:            clientConfig(o, call, caBundle),
 		Rules:                   remote.Rules(call.Plugins, call.Phase),
 		FailurePolicy:           new(call.FailurePolicy),
 		MatchPolicy:             new(admissionregistrationv1.Equivalent),
@@ -85,13 +86,28 @@ func webhookOf(o *Options, call *Call, caBundle []byte) admissionregistrationv1.
 		w.NamespaceSelector.MatchExpressions = []metav1.LabelSelectorRequirement{{
 			Key: corev1.LabelMetadataName, Operator: metav1.LabelSelectorOpNotIn, Values: exempt}}
 	}
-	if o.Service != nil {
-		w.ClientConfig.Service = &admissionregistrationv1.ServiceReference{Namespace: o.Service.Namespace,
-			Name: o.Service.Name, Port: new(o.port()), Path: new(call.Path)}
-	} else {
-		w.ClientConfig.URL = new(strings.TrimSuffix(o.URL, "/") + call.Path)
-	}
 	return w
+}
+
+// Audiences returns the audiences of the tokens that API servers may show: the addresses of all calls that
+// a replica serves.
+func Audiences(o *Options) []string {
+	var all []string
+	for _, call := range append(Served(o), Call{Path: ProbePath}) {
+		all = append(all, review.Audience(clientConfig(o, &call, nil)))
+	}
+	return all
+}
+
+// clientConfig says where API servers call.
+func clientConfig(o *Options, call *Call, caBundle []byte) admissionregistrationv1.WebhookClientConfig {
+	if o.Service != nil {
+		return admissionregistrationv1.WebhookClientConfig{CABundle: caBundle,
+			Service: &admissionregistrationv1.ServiceReference{Namespace: o.Service.Namespace,
+				Name: o.Service.Name, Port: new(o.port()), Path: new(call.Path)}}
+	}
+	return admissionregistrationv1.WebhookClientConfig{CABundle: caBundle,
+		URL: new(strings.TrimSuffix(o.URL, "/") + call.Path)}
 }
 
 // conditions exclude requests that the rules of a call include but its plugins ignore.

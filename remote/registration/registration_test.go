@@ -271,3 +271,19 @@ func TestServed(t *testing.T) {
 		}
 	}
 }
+
+// The audiences are the addresses of all calls, as the configurations have them.
+func TestAudiences(t *testing.T) {
+	plugins := []plugin.Descriptor{{Name: "A", Phases: plugin.Mutating}, {Name: "B", Phases: plugin.Validating}}
+	for want, o := range map[string]*Options{
+		"https://a:1/mutate https://a:1/mutate/a https://a:1/validate https://a:1/validate/b https://a:1/probe": {
+			URL: "https://a:1/"},
+		"https://s.n.svc:443/mutate https://s.n.svc:443/mutate/a https://s.n.svc:443/validate " +
+			"https://s.n.svc:443/validate/b https://s.n.svc:443/probe": {Service: &Service{Namespace: "n", Name: "s"}},
+	} {
+		o.Plugins = plugins
+		if got := strings.Join(Audiences(o), " "); got != want {
+			t.Errorf("got  %s\nwant %s", got, want)
+		}
+	}
+}
