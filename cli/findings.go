@@ -81,9 +81,10 @@ func (f *findingFlags) finish(c *cobra.Command, report findingReport) error {
 // An objectsRead is what was read of files, or of a cluster.
 type objectsRead struct {
 	documents []input.Document
-	// texts are those of the files, served the kinds of the cluster.
-	texts  map[string][]byte
-	served []lint.Served
+	// texts are those of the files, served the kinds of the cluster, apart from those of unknownGroups.
+	texts         map[string][]byte
+	served        []lint.Served
+	unknownGroups []string
 	// complete reports whether the cluster has no other objects.
 	complete bool
 	// unread is what could not be read.
@@ -139,20 +140,20 @@ func readCluster(c *cobra.Command, flags *liveFlags) (*objectsRead, error) {
 	if err != nil {
 		return nil, err
 	}
-	objects, resources, gaps, notes, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
+	gathered, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
 	if err != nil {
 		return nil, err
 	}
-	read := &objectsRead{notes: notes}
-	for _, object := range objects {
+	read := &objectsRead{notes: gathered.Notes, unknownGroups: gathered.UnknownGroups}
+	for _, object := range gathered.Objects {
 		read.documents = append(read.documents, input.Document{Object: object})
 	}
-	for _, r := range resources {
+	for _, r := range gathered.Resources {
 		read.served = append(read.served, lint.Served{Kind: r.Kind, Resource: r.Resource.Resource})
 	}
-	for _, gap := range gaps {
+	for _, gap := range gathered.Gaps {
 		read.unread = append(read.unread, errors.New(gap.Message))
 	}
-	read.complete = len(gaps) == 0 // or what is not there may only be unread
+	read.complete = len(gathered.Gaps) == 0 // or what is not there may only be unread
 	return read, nil
 }

@@ -135,7 +135,8 @@ func (l *linting) run(c *cobra.Command) error {
 		return commandline.Usage(err)
 	}
 	options := lint.Options{Namespace: l.namespace, Disabled: l.disabled, Documents: read.documents, Texts: read.texts,
-		Served: read.served, Complete: read.complete, Ask: l.webhooks == string(plugin.WebhooksAsked), LocalWebhooks: local}
+		Served: read.served, UnknownGroups: read.unknownGroups, Complete: read.complete,
+		Ask: l.webhooks == string(plugin.WebhooksAsked), LocalWebhooks: local}
 	notes := read.notes
 	if l.fix {
 		fixed, err := lint.Fix(c.Context(), &options)

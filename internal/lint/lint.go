@@ -58,8 +58,10 @@ type Options struct {
 	Namespace string
 	// Texts are the contents of files by the names in the documents' sources. They give findings their lines.
 	Texts map[string][]byte
-	// Served are the kinds that the cluster serves; nil if that isn't known.
-	Served []Served
+	// Served are the kinds that the cluster serves, each in its preferred version; nil if that isn't known. Of
+	// UnknownGroups nothing is known.
+	Served        []Served
+	UnknownGroups []string
 	// Disabled are the IDs of rules that are left out.
 	Disabled []string
 	// TimeIsShared reports whether the API server shares a request's time among webhooks, so that those under

@@ -95,9 +95,9 @@ func (l *linting) versions(group, resource string) map[string]servedVersion {
 	return nil
 }
 
-// hasKind reports whether a kind exists, and whether that is known.
+// hasKind reports whether a kind exists or may exist, and whether that is known.
 func (l *linting) hasKind(kind schema.GroupVersionKind) (has, known bool) {
-	if scheme.Scheme.Recognizes(kind) {
+	if scheme.Scheme.Recognizes(kind) || slices.Contains(l.options.UnknownGroups, kind.Group) {
 		return true, true
 	}
 	for _, d := range l.Definitions {
@@ -111,7 +111,7 @@ func (l *linting) hasKind(kind schema.GroupVersionKind) (has, known bool) {
 		}
 	}
 	if l.options.Served != nil {
-		return slices.ContainsFunc(l.options.Served, func(s Served) bool { return s.Kind == kind }), true
+		return slices.ContainsFunc(l.options.Served, func(s Served) bool { return s.Kind.GroupKind() == kind.GroupKind() }), true
 	}
 	return false, false
 }

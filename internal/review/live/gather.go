@@ -9,21 +9,35 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
-// Gather returns all objects of kinds, as the cluster has them, and all resources that the cluster has. Kinds
-// that it doesn't serve have no objects. The gaps are what could not be read of the kinds, the notes what could
-// not be read of others. Of Secrets it reads the metadata alone.
-func (c *Cluster) Gather(ctx context.Context, kinds []schema.GroupKind) (objects []*unstructured.Unstructured,
-	resources []Resource, gaps []Gap, notes []string, _ error) {
+// Gathered is what Gather read.
+type Gathered struct {
+	// Objects are those of the kinds, as the cluster has them. Kinds that it doesn't serve have none.
+	Objects []*unstructured.Unstructured
+	// Resources are all that the cluster has, apart from those of UnknownGroups.
+	Resources []Resource
+	// Gaps are what could not be read of the kinds, Notes what could not be read of others.
+	Gaps  []Gap
+	Notes []string
+	// UnknownGroups are the API groups of which the cluster doesn't say what they have: most often, because an
+	// aggregated API server is down.
+	UnknownGroups []string
+}
+
+// Gather returns all objects of kinds, and all resources that the cluster has. Of Secrets it reads the metadata
+// alone.
+func (c *Cluster) Gather(ctx context.Context, kinds []schema.GroupKind) (*Gathered, error) {
 	resources, failed, err := c.Resources(ctx)
 	if err != nil {
-		return nil, nil, nil, nil, err
+		return nil, err
 	}
+	all := &Gathered{Resources: resources}
 	for _, gap := range failed {
 		group, _, _ := strings.Cut(gap.Message, "/")
+		all.UnknownGroups = append(all.UnknownGroups, group)
 		if slices.ContainsFunc(kinds, func(k schema.GroupKind) bool { return k.Group == group }) {
-			gaps = append(gaps, gap)
+			all.Gaps = append(all.Gaps, gap)
 		} else {
-			notes = append(notes, gap.Message)
+			all.Notes = append(all.Notes, gap.Message)
 		}
 	}
 	var wanted []Resource
@@ -34,18 +48,18 @@ func (c *Cluster) Gather(ctx context.Context, kinds []schema.GroupKind) (objects
 	}
 	for i, r := range wanted {
 		gap, err := c.Each(ctx, r, func(object *unstructured.Unstructured) error {
-			objects = append(objects, object)
+			all.Objects = append(all.Objects, object)
 			return nil
 		})
 		if err != nil {
-			return nil, nil, nil, nil, err
+			return nil, err
 		}
 		if gap != nil {
-			gaps = append(gaps, *gap)
+			all.Gaps = append(all.Gaps, *gap)
 		}
 		if c.Progress != nil {
 			c.Progress(i+1, len(wanted))
 		}
 	}
-	return objects, resources, gaps, notes, nil
+	return all, nil
 }
