@@ -258,21 +258,24 @@ func OfRule(r *admissionregistrationv1.RuleWithOperations) (writes []*Write) {
 	return writes
 }
 
-// clusterWide are the kinds of objects without a namespace that manifests have. In files, an object of another kind
-// of Kubernetes that names no namespace is in the one that the user names.
-var clusterWide = []schema.GroupKind{{Kind: "Namespace"}, {Kind: "Node"}, {Kind: "PersistentVolume"},
-	{Group: "rbac.authorization.k8s.io", Kind: "ClusterRole"}, {Group: "rbac.authorization.k8s.io", Kind: "ClusterRoleBinding"},
-	{Group: "storage.k8s.io", Kind: "StorageClass"}, {Group: "storage.k8s.io", Kind: "CSIDriver"},
-	{Group: "scheduling.k8s.io", Kind: "PriorityClass"}, {Group: "networking.k8s.io", Kind: "IngressClass"},
-	{Group: "certificates.k8s.io", Kind: "CertificateSigningRequest"},
-	{Group: "apiextensions.k8s.io", Kind: "CustomResourceDefinition"}}
+// clusterWide are Kubernetes' kinds whose objects are in no namespace.
+var clusterWide = []string{
+	"APIService", "CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding",
+	"ClusterTrustBundle", "ComponentStatus", "CustomResourceDefinition", "DeviceClass", "DeviceTaintRule",
+	"FlowSchema", "IPAddress", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
+	"MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass",
+	"PriorityLevelConfiguration", "ResourcePoolStatusRequest", "ResourceSlice", "RuntimeClass", "ServiceCIDR",
+	"StorageClass", "StorageVersion", "StorageVersionMigration", "ValidatingAdmissionPolicy",
+	"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttachment",
+	"VolumeAttributesClass",
+}
 
 // WritesOf returns the creation and the update of an object by an administrator. It returns none for an object
 // whose resource isn't known.
 func (i *Inventory) WritesOf(d input.Document, namespace string) (writes []*Write) {
 	kind := d.Object.GroupVersionKind()
 	var resource schema.GroupVersionResource
-	wide := slices.Contains(clusterWide, kind.GroupKind())
+	wide := slices.Contains(clusterWide, kind.Kind) // a definition says it of its own kind
 	if scheme.Scheme.Recognizes(kind) {
 		resource = resourceOf(kind)
 	}
