@@ -53,7 +53,7 @@ func TestSlowCallers(t *testing.T) {
 				calling.Wait()
 			}
 			for i := range 10 {
-				ctx, cancel := context.WithTimeout(t.Context(), 5*time.Second)
+				ctx, cancel := context.WithTimeout(t.Context(), 30*time.Second)
 				created, err := cluster.Client.CoreV1().Pods("default").Create(ctx, pod(fmt.Sprintf("beside-%d", i),
 					func(p *corev1.Pod) { p.Spec.Containers[0].ImagePullPolicy = corev1.PullNever }), dry)
 				cancel()
