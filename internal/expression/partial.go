@@ -8,10 +8,13 @@ import (
 
 	"github.com/google/cel-go/cel"
 	celast "github.com/google/cel-go/common/ast"
+	celoperators "github.com/google/cel-go/common/operators"
 	"github.com/google/cel-go/common/types"
 	"github.com/google/cel-go/common/types/ref"
+	"github.com/google/cel-go/parser"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Known is what is known about a request before it comes.
@@ -20,6 +23,8 @@ type Known struct {
 	Request map[string]any
 	// NoObject and NoOldObject report that object or oldObject is null, NoNamespace that namespaceObject is.
 	NoObject, NoOldObject, NoNamespace bool
+	// Kind is the kind of object and oldObject; empty if it isn't known.
+	Kind schema.GroupVersionKind
 }
 
 // Outcome is what is known about the result of an expression.
@@ -41,11 +46,14 @@ type Partial struct {
 	values    map[string]any
 	patterns  []*cel.AttributePatternType
 	variables map[string]any
+	// kind is the kind of the objects. They are the variables that aren't null.
+	kind    schema.GroupVersionKind
+	objects []string
 }
 
 // NewPartial returns a Partial for requests of which something is known.
 func NewPartial(known Known) *Partial {
-	p := &Partial{variables: map[string]any{}}
+	p := &Partial{variables: map[string]any{}, kind: known.Kind}
 	p.values = map[string]any{requestVariable: known.Request, variablesVariable: p.variables}
 	unknown := func(name string, isNull bool) {
 		if isNull {
@@ -54,8 +62,11 @@ func NewPartial(known Known) *Partial {
 			p.patterns = append(p.patterns, cel.AttributePattern(name))
 		}
 	}
-	unknown(objectVariable, known.NoObject)
-	unknown(oldObjectVariable, known.NoOldObject)
+	for name, isNull := range map[string]bool{objectVariable: known.NoObject, oldObjectVariable: known.NoOldObject} {
+		if p.values[name] = types.NullValue; !isNull {
+			p.objects = append(p.objects, name)
+		}
+	}
 	unknown(namespaceVariable, known.NoNamespace)
 	unknown(paramsVariable, false)
 	unknown(authorizerVariable, false)
@@ -97,6 +108,9 @@ func (p *Partial) Outcome(text string) (outcome Outcome, message string, _ error
 	}
 	switch value := value.(type) {
 	case *types.Unknown:
+		if failure := p.failure(text); failure != nil {
+			return Fails, failure.Error(), nil
+		}
 		return Depends, "", nil
 	case *types.Err:
 		return Fails, value.Error(), nil
@@ -122,7 +136,8 @@ func (p *Partial) evaluate(text string) (value ref.Val, err error) {
 		if err != nil {
 			return err
 		}
-		vars, err := cel.PartialVars(p.values, p.patterns...)
+		values, patterns := p.objectsOf(ast)
+		vars, err := cel.PartialVars(values, patterns...)
 		if err != nil {
 			return err
 		}
@@ -133,6 +148,105 @@ func (p *Partial) evaluate(text string) (value ref.Val, err error) {
 		return nil
 	})
 	return value, err
+}
+
+// failure returns the error of an operand that an expression always evaluates, or nil if there is none: whatever isn't
+// known, the expression fails then. CEL's evaluation doesn't say so, as an operand that isn't known may fail as well.
+func (p *Partial) failure(text string) *types.Err {
+	for _, operand := range operandsOf(text) {
+		value, err := p.evaluate(operand)
+		if err != nil {
+			continue // a part that can't be written as an expression
+		}
+		if failure, ok := value.(*types.Err); ok {
+			return failure
+		}
+		if types.IsUnknown(value) {
+			if failure := p.failure(operand); failure != nil {
+				return failure
+			}
+		}
+	}
+	return nil
+}
+
+// operandsOf returns the operands that an expression evaluates whatever their values are.
+func operandsOf(text string) (operands []string) {
+	_ = withChecker(declarations{variables: true, params: true, authorizer: true}, func(c *checker) error {
+		parsed, issues := c.env.Parse(text)
+		if issues != nil {
+			return issues.Err()
+		}
+		ast := parsed.NativeRep()
+		add := func(all ...celast.Expr) {
+			for _, e := range all {
+				if operand, err := parser.Unparse(e, ast.SourceInfo()); err == nil {
+					operands = append(operands, operand)
+				}
+			}
+		}
+		switch e := ast.Expr(); e.Kind() {
+		case celast.SelectKind:
+			add(e.AsSelect().Operand())
+		case celast.ListKind:
+			add(e.AsList().Elements()...)
+		case celast.ComprehensionKind:
+			add(e.AsComprehension().IterRange())
+		case celast.CallKind:
+			call := e.AsCall()
+			switch call.FunctionName() {
+			case celoperators.LogicalAnd, celoperators.LogicalOr, celoperators.NotStrictlyFalse:
+				return nil
+			case celoperators.Conditional:
+				add(call.Args()[0])
+				return nil
+			}
+			if call.IsMemberFunction() {
+				add(call.Target())
+			}
+			add(call.Args()...)
+		}
+		return nil
+	})
+	return operands
+}
+
+// objectsOf returns the values and what isn't known of them, for an expression. Of an object only its kind is known,
+// and nothing if the expression doesn't only read fields of it.
+func (p *Partial) objectsOf(ast *cel.Ast) (map[string]any, []*cel.AttributePatternType) {
+	values, patterns := maps.Clone(p.values), slices.Clone(p.patterns)
+	for _, name := range p.objects {
+		fields, all := fieldsOf(ast.NativeRep().Expr(), name)
+		if p.kind.Empty() || !all {
+			patterns = append(patterns, cel.AttributePattern(name))
+			continue
+		}
+		apiVersion, kind := p.kind.ToAPIVersionAndKind()
+		values[name] = map[string]any{"apiVersion": apiVersion, "kind": kind}
+		for _, field := range fields {
+			if field != "apiVersion" && field != "kind" {
+				patterns = append(patterns, cel.AttributePattern(name).QualString(field))
+			}
+		}
+	}
+	return values, patterns
+}
+
+// fieldsOf returns the fields of a variable that an expression reads. all reports whether it reads nothing else of
+// the variable.
+func fieldsOf(e celast.Expr, variable string) (fields []string, all bool) {
+	isVariable := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == variable }
+	others := 0
+	celast.PostOrderVisit(e, celast.NewExprVisitor(func(e celast.Expr) {
+		switch {
+		case isVariable(e):
+			others++
+		case e.Kind() == celast.SelectKind && isVariable(e.AsSelect().Operand()):
+			others--
+			fields = append(fields, e.AsSelect().FieldName())
+		}
+	}))
+	return fields, others == 0
 }
 
 // partialAST checks an expression. Variables of policies may have any type.

@@ -5,6 +5,7 @@ import (
 	"testing"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What is known of a request decides some expressions, whatever the objects are.
@@ -13,6 +14,7 @@ func TestPartial(t *testing.T) {
 		"resource": map[string]any{"group": "", "version": "v1", "resource": "pods"}}, NoOldObject: true, NoNamespace: true}
 	deletion := Known{Request: map[string]any{"operation": "DELETE",
 		"resource": map[string]any{"group": "", "resource": "pods"}}, NoObject: true}
+	kindKnown := Known{Request: map[string]any{}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	for _, tt := range []struct {
 		known Known
 		text  string
@@ -38,6 +40,25 @@ func TestPartial(t *testing.T) {
 		{deletion, `object.metadata.name == "a"`, Fails},
 		{deletion, `oldObject.metadata.name == "a"`, Depends},
 		{deletion, `request.resource.version == "v1"`, Depends},
+		{kindKnown, `object.kind == "Pod"`, AlwaysTrue},
+		{kindKnown, `object.apiVersion == "apps/v1" && object.spec.replicas > 1`, AlwaysNot},
+		{kindKnown, `has(object.kind) && oldObject.kind != "Pod"`, AlwaysNot},
+		{kindKnown, `object.kind == "Deployment" ? object.spec.replicas > 1 : true`, AlwaysTrue},
+		{kindKnown, `object.spec.hostNetwork == true`, Depends},
+		{kindKnown, `has(object.spec)`, Depends},
+		{kindKnown, `object == oldObject`, Depends},
+		{kindKnown, `object["kind"] == "Pod"`, Depends},
+		{kindKnown, `variables.named`, Depends},
+		{kindKnown, `["a"].all(x, object.kind == "Pod" || object.metadata.name == x)`, AlwaysTrue},
+		{pods, `object.kind == "Pod"`, Depends},
+		{pods, `object.spec.nodeName == oldObject.spec.nodeName`, Fails},
+		{pods, `!(size(object.spec.containers) < 1 + size(oldObject.spec.containers))`, Fails},
+		{pods, `object.metadata.name in [oldObject.metadata.name]`, Fails},
+		{pods, `oldObject.spec.containers.all(c, c.image == object.metadata.name)`, Fails},
+		{pods, `object.spec.containers.all(c, c.image == oldObject.metadata.name)`, Depends},
+		{pods, `object.metadata.name.startsWith(oldObject.metadata.name) ? true : false`, Fails},
+		{pods, `request.name == "a" ? true : oldObject.metadata.name == "b"`, Depends},
+		{pods, `object.metadata.name == "a" || object.metadata.name == oldObject.metadata.name`, Depends},
 	} {
 		p := NewPartial(tt.known)
 		p.Declare([]admissionregistrationv1.Variable{{Name: "pod", Expression: `request.resource.resource == "pods"`},

@@ -6,6 +6,7 @@ import (
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/inventory"
@@ -73,7 +74,8 @@ func (l *linting) conditionInvalid() {
 const maxCombinations = 200
 
 // combinations returns what the rules say about each request that they are for. A wildcard says nothing.
-func combinations(rules []admissionregistrationv1.RuleWithOperations, noNamespace bool) (all []expression.Known) {
+func (l *linting) combinations(rules []admissionregistrationv1.RuleWithOperations, noNamespace bool) (
+	all []expression.Known) {
 	for _, r := range rules {
 		operations := r.Operations
 		if slices.Contains(operations, admissionregistrationv1.OperationAll) {
@@ -84,7 +86,7 @@ func combinations(rules []admissionregistrationv1.RuleWithOperations, noNamespac
 			for _, group := range r.APIGroups {
 				for _, version := range r.APIVersions {
 					for _, pattern := range r.Resources {
-						all = append(all, known(operation, group, version, pattern, noNamespace))
+						all = append(all, l.known(operation, group, version, pattern, noNamespace))
 					}
 				}
 			}
@@ -98,7 +100,7 @@ func combinations(rules []admissionregistrationv1.RuleWithOperations, noNamespac
 
 // known returns what a rule's parts say about a request. With matchPolicy Equivalent, group and version are
 // those of the request, and so may be others.
-func known(operation admissionregistrationv1.OperationType, group, version, pattern string,
+func (l *linting) known(operation admissionregistrationv1.OperationType, group, version, pattern string,
 	noNamespace bool) expression.Known {
 	resource, subresource, _ := strings.Cut(pattern, "/")
 	about := map[string]any{}
@@ -115,7 +117,12 @@ func known(operation admissionregistrationv1.OperationType, group, version, patt
 	if subresource != "*" {
 		request["subResource"] = subresource
 	}
-	return expression.Known{Request: request, NoNamespace: noNamespace,
+	var kind schema.GroupVersionKind
+	if !strings.ContainsAny(group+version+pattern, "*/") && operation != admissionregistrationv1.Connect {
+		// The object is in the version of the rule, whatever that of the request is.
+		kind = l.KindFor(schema.GroupVersionResource{Group: group, Version: version, Resource: resource})
+	}
+	return expression.Known{Request: request, NoNamespace: noNamespace, Kind: kind,
 		NoObject:    operation == admissionregistrationv1.Delete,
 		NoOldObject: operation == admissionregistrationv1.Create || operation == admissionregistrationv1.Connect}
 }
@@ -146,7 +153,7 @@ func only(all []expression.Outcome, some ...expression.Outcome) bool {
 
 func (l *linting) conditionNever() {
 	for _, c := range l.conditioned() {
-		combinations := combinations(c.rules, c.noNamespace)
+		combinations := l.combinations(c.rules, c.noNamespace)
 		for i, condition := range c.conditions {
 			all, message := outcomes(combinations, c.variables, condition.Expression)
 			switch {
@@ -163,7 +170,7 @@ func (l *linting) conditionNever() {
 
 func (l *linting) conditionAlways() {
 	for _, c := range l.conditioned() {
-		combinations := combinations(c.rules, c.noNamespace)
+		combinations := l.combinations(c.rules, c.noNamespace)
 		for i, condition := range c.conditions {
 			if all, _ := outcomes(combinations, c.variables, condition.Expression); only(all, expression.AlwaysTrue) {
 				l.add(c.at(i), Warning, change{}, fmt.Sprintf("match condition %s is true for every request of the rules: it "+

@@ -1,6 +1,7 @@
 package lint
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -54,15 +55,15 @@ func (l *linting) removedVersion() {
 // removedIn looks for versions that none of a rule's resources is served in.
 func (l *linting) removedIn(p place, r *admissionregistrationv1.RuleWithOperations) {
 	for i, version := range r.APIVersions {
-		if version == "*" {
-			continue
-		}
 		why, gone := l.versionIsGone(r, version)
 		if !gone {
 			continue
 		}
 		c := change{}
-		if len(r.APIVersions) > 1 {
+		if slices.ContainsFunc(r.APIVersions, func(other string) bool {
+			_, gone := l.versionIsGone(r, other)
+			return !gone
+		}) {
 			c = patched(true, "remove", fmt.Sprintf("%s/apiVersions/%d", p.path, i), nil)
 		}
 		at := p
@@ -74,6 +75,9 @@ func (l *linting) removedIn(p place, r *admissionregistrationv1.RuleWithOperatio
 
 // versionIsGone reports whether a version of a rule is served for none of its resources, and why.
 func (l *linting) versionIsGone(r *admissionregistrationv1.RuleWithOperations, version string) (why string, gone bool) {
+	if version == "*" {
+		return "", false
+	}
 	for _, group := range r.APIGroups {
 		for _, pattern := range r.Resources {
 			resource, _, _ := strings.Cut(pattern, "/")
@@ -82,7 +86,10 @@ func (l *linting) versionIsGone(r *admissionregistrationv1.RuleWithOperations, v
 			}
 			known := l.versions(group, resource)
 			if known == nil {
-				return "", false
+				if !l.isMissing(group, resource) {
+					return "", false
+				}
+				why = cmp.Or(why, "Kubernetes has no such resource, or has removed it")
 			}
 			v, has := known[version]
 			switch {
@@ -96,6 +103,14 @@ func (l *linting) versionIsGone(r *admissionregistrationv1.RuleWithOperations, v
 		}
 	}
 	return why, why != ""
+}
+
+// isMissing reports whether there can't be a resource whose versions aren't known: in a group of Kubernetes, for the
+// groups of custom resources and of other API servers have a dot.
+func (l *linting) isMissing(group, resource string) bool {
+	return !strings.Contains(group, ".") && !slices.ContainsFunc(l.options.Served, func(s Served) bool {
+		return s.Kind.Group == group && s.Resource == resource
+	})
 }
 
 func (l *linting) deprecatedVersion() {

@@ -83,6 +83,9 @@ func TestRules(t *testing.T) {
 				return report
 			}
 			bad := findings(read("bad"), rule.ID)
+			for _, name := range withoutFinding(t, rule.ID, bad) {
+				t.Errorf("the mistake of %s isn't found", name)
+			}
 			if len(bad) == 0 {
 				t.Error("the mistake isn't found")
 			}
@@ -103,6 +106,30 @@ func TestRules(t *testing.T) {
 			}
 		})
 	}
+}
+
+// withoutFinding returns the names of the configurations and policies of a bad file that have no finding, unless all findings
+// are those of other objects.
+func withoutFinding(t *testing.T, id string, bad []Finding) (names []string) {
+	t.Helper()
+	documents, errs := input.Read([]string{"testdata/" + id + ".bad.yaml"}, nil)
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	judges := func(kind string) bool {
+		return strings.HasSuffix(kind, "Configuration") || strings.HasSuffix(kind, "Policy")
+	}
+	if id == "timeouts-add-up" || slices.ContainsFunc(bad, func(f Finding) bool { return !judges(f.Object.Kind) }) {
+		return nil
+	}
+	for _, d := range documents {
+		if judges(d.Object.GetKind()) && !slices.ContainsFunc(bad, func(f Finding) bool {
+			return f.Object.Name == d.Object.GetName()
+		}) {
+			names = append(names, d.Object.GetName())
+		}
+	}
+	return names
 }
 
 // What is nobody's mistake has no findings at all.

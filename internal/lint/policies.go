@@ -167,8 +167,8 @@ func (l *linting) expressionInvalid() {
 }
 
 // judged returns the combinations of a policy's rules for which its match conditions aren't false.
-func judged(p *inventory.Policy) (some []expression.Known) {
-	for _, k := range combinations(rulesOf(p), false) {
+func (l *linting) judged(p *inventory.Policy) (some []expression.Known) {
+	for _, k := range l.combinations(rulesOf(p), false) {
 		partial := expression.NewPartial(k)
 		partial.Declare(p.Variables)
 		excluded := false
@@ -190,7 +190,7 @@ func (l *linting) eachValidation(do func(p *inventory.Policy, at place, some []e
 		if p.Validating == nil {
 			continue
 		}
-		some := judged(p)
+		some := l.judged(p)
 		for i, v := range p.Validating.Spec.Validations {
 			all, message := outcomes(some, p.Variables, v.Expression)
 			do(p, place{p.Document, fmt.Sprintf("/spec/validations/%d/expression", i), ""}, some, all, message)
