@@ -69,10 +69,9 @@ func (l *linting) ask() (*answers, error) {
 		return nil, err
 	}
 	defer pool.Retain(nil)
-	if err := a.choose(pool); err != nil {
-		return nil, err
-	}
-	ctx, cancel := context.WithTimeoutCause(l.ctx, askTime, fmt.Errorf("all webhooks together took longer than %s", askTime))
+	a.choose(pool)
+	limit := cmp.Or(l.options.askTime, askTime)
+	ctx, cancel := context.WithTimeoutCause(l.ctx, limit, fmt.Errorf("all webhooks together took longer than %s", limit))
 	defer cancel()
 	a.connect(ctx)
 	a.settle(ctx)
@@ -105,7 +104,7 @@ func (e endpoints) GetEndpointSlices(namespace, service string) ([]*discoveryv1.
 }
 
 // choose makes the clients of the webhooks that are asked. Without Options.Ask these are the local ones.
-func (a *asking) choose(pool *backend.Pool) error {
+func (a *asking) choose(pool *backend.Pool) {
 	unused, names := maps.Clone(a.options.LocalWebhooks), []string{}
 	for _, w := range a.Webhooks {
 		var client *backend.Client
@@ -138,10 +137,10 @@ func (a *asking) choose(pool *backend.Pool) error {
 		}
 		a.clients[w] = client
 	}
-	for name := range unused {
-		return fmt.Errorf("--webhook: no configuration has a webhook %q%s", name, nearest.Meant(name, names))
+	for _, name := range sortedKeys(unused) {
+		a.unread = append(a.unread, fmt.Errorf("--webhook: no configuration has a webhook %q%s", name,
+			nearest.Meant(name, names)))
 	}
-	return nil
 }
 
 // fail tells that a webhook can't be asked. It isn't asked again.
@@ -151,7 +150,9 @@ func (a *asking) fail(w *inventory.Webhook, err error) {
 	if w.ClientConfig.Service != nil {
 		hint = " (if its Service can't be reached from here, name a port that can with --webhook " + w.Name + "=URL)"
 	}
-	a.unread = append(a.unread, &input.Error{Source: w.Document.Source, Object: w.Document.Object,
+	source := w.Document.Source
+	source.Line = a.lines.of(w.Document, w.Path(""))
+	a.unread = append(a.unread, &input.Error{Source: source, Object: w.Document.Object,
 		Err: fmt.Errorf("webhook %s of %s can't be asked: %w%s", w.Name, w.Configuration(), err, hint)})
 }
 

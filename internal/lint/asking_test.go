@@ -252,8 +252,26 @@ func TestAskedWebhooks(t *testing.T) {
 			t.Errorf("--webhook %s: %d calls, unread %v", name, b.Calls()-before, report.Unread)
 		}
 	}
-	_, err := Check(t.Context(), Options{LocalWebhooks: map[string]string{"nobody": b.URL("")}})
-	if err == nil || !strings.Contains(err.Error(), `no configuration has a webhook "nobody"`) {
-		t.Errorf("the error is %v", err)
+	report = check(t, text, func(o *Options) { o.LocalWebhooks = map[string]string{"nobody": b.URL("")} })
+	if len(report.Unread) != 1 || !strings.Contains(report.Unread[0].Message, `no configuration has a webhook "nobody"`) {
+		t.Errorf("unread: %v", report.Unread)
+	}
+}
+
+// Webhooks that all hang end with the time for all of them, however long each may take.
+func TestAskTime(t *testing.T) {
+	text := configMap
+	for _, name := range []string{"a", "b", "c"} {
+		text += strings.Replace(configuration("Mutating", name, webhooktest.New(t, webhooktest.Hang()), ""), "timeoutSeconds: 1",
+			"timeoutSeconds: 30", 1)
+	}
+	start := time.Now()
+	report := ask(t, text, func(o *Options) { o.askTime = 500 * time.Millisecond })
+	if len(report.Unread) != 1 || !strings.Contains(report.Unread[0].Message, "all webhooks together took longer than 500ms") ||
+		report.ExitCode(Error) != 2 {
+		t.Errorf("unread: %v", report.Unread)
+	}
+	if took := time.Since(start); took > 10*time.Second {
+		t.Errorf("it took %s", took)
 	}
 }

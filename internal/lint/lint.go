@@ -71,6 +71,8 @@ type Options struct {
 	// any case, by the names of webhooks, of configurations, or CONFIGURATION/WEBHOOK.
 	Ask           bool
 	LocalWebhooks map[string]string
+	// askTime bounds all calls together; two minutes if zero.
+	askTime time.Duration
 	// Now is the time by which certificates expire; the current time if zero.
 	Now time.Time
 }
