@@ -19,7 +19,7 @@ import (
 )
 
 // notCalled returns what the server says of backends that it doesn't call, by their address.
-func notCalled(t *testing.T) map[string]backend.State {
+func notCalled(t testing.TB) map[string]backend.State {
 	t.Helper()
 	body, err := client.CoreV1().RESTClient().Get().AbsPath("/debug/webhooks").DoRaw(t.Context())
 	if err != nil {
