@@ -35,7 +35,8 @@ webhooks are asked about them. Under failurePolicy Fail such a write stops. Unde
 and stops if the timeouts add up to the 34 seconds that kube-apiserver gives a write.
 
 A backend heals by itself if its pods, ReplicaSets, endpoints and certificates can be made again
-while it is down, and nodes can renew their leases. Nothing is called and nothing is written.
+while it is down, and nodes can renew their leases and start pods that they can't do without.
+Nothing is called and nothing is written.
 
 The exit code is 0 if each outage ends by itself and stops nothing that the cluster can't do
 without, 1 if one does not, or if any writes stop or wait with --fail-on=warning, and 2 if something
