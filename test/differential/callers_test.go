@@ -12,6 +12,7 @@ import (
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
 	"gatehouse.dev/apiserver/pki"
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
@@ -43,7 +44,7 @@ func authenticateCallers(ctx context.Context, t *testing.T, bin string) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	names := pluginNames(t, nil)
+	names := pair.PluginNames(t, nil)
 	ports, err := peers.FreePorts(3)
 	if err != nil {
 		t.Fatal(err)

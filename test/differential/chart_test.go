@@ -7,11 +7,12 @@ import (
 	"testing"
 
 	"gatehouse.dev/test/chartrun"
+	"gatehouse.dev/test/differential/pair"
 )
 
 // runChart installs the chart in deploy/chart on a kube-apiserver, and runs what it consists of.
 func runChart(ctx context.Context, t *testing.T, bin string) {
-	if !chartrun.Isolated(t, programsVariable+"="+bin) {
+	if !chartrun.Isolated(t, pair.ProgramsVariable+"="+bin) {
 		return
 	}
 	running := startKubeAPIServer(ctx, t, bin)

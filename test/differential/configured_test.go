@@ -143,7 +143,7 @@ func judgeImages(w http.ResponseWriter, r *http.Request) {
 
 // compareEvents writes more events than the limits allow. A refused event is allowed a second
 // later, so all of a round must be written within one second.
-func compareEvents(ctx context.Context, t *testing.T, servers pair) {
+func compareEvents(ctx context.Context, t *testing.T, servers serverPair) {
 	t.Helper()
 	for round := 0; ; round++ {
 		for _, namespace := range []string{"object", "user", "namespace"} {

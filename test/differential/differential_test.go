@@ -8,30 +8,21 @@ import (
 	"fmt"
 	"io"
 	"net/http"
-	"os"
-	"path/filepath"
-	"regexp"
-	"slices"
 	"strings"
 	"testing"
 	"time"
 
-	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/chain/config"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
 // differentialTimeout bounds the whole comparison, with the build of the programs.
 const differentialTimeout = 29 * time.Minute
-
-// programsVariable is an environment variable with a directory that has the programs. If it is
-// empty, the test builds them.
-const programsVariable = "DIFFERENTIAL_BIN"
 
 // TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other.
 // Status, message, causes, object and the audit log's annotations must be equal, except for the
@@ -39,27 +30,21 @@ const programsVariable = "DIFFERENTIAL_BIN"
 func TestDifferential(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
 	defer cancel()
-	bin := os.Getenv(programsVariable)
-	if bin == "" {
-		bin = t.TempDir()
-		if err := peers.Build(ctx, bin); err != nil {
-			t.Fatal(err)
-		}
-	}
-	documented := wordsOf(t, "../../docs/differences.md")
+	bin := pair.Programs(ctx, t)
+	documented := pair.Words(t, "../../docs/differences.md")
 	t.Run("Flags", func(t *testing.T) {
-		startPair(ctx, t, bin, optionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))
+		startPair(ctx, t, bin, pair.OptionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))
 	})
 	for _, version := range review.KubernetesVersions()[:3] {
 		t.Run("Emulated"+version, func(t *testing.T) {
-			startPair(ctx, t, bin, optionalPlugins, "--emulated-version="+version).
+			startPair(ctx, t, bin, pair.OptionalPlugins, "--emulated-version="+version).
 				compare(ctx, t, documented, emulatedRequests())
 		})
 	}
 	t.Run("Review", func(t *testing.T) {
 		config := server.NewConfig(plugins.List)
-		config.Admission.Enable = optionalPlugins
-		compareReview(ctx, t, startPair(ctx, t, bin, optionalPlugins), config, clusterRequests, requests()[len(clusterRequests):],
+		config.Admission.Enable = pair.OptionalPlugins
+		compareReview(ctx, t, startPair(ctx, t, bin, pair.OptionalPlugins), config, clusterRequests, requests()[len(clusterRequests):],
 			chartObjects(ctx, t, bin))
 	})
 	t.Run("Configured", func(t *testing.T) { compareConfigured(ctx, t, bin, documented) })
@@ -78,62 +63,19 @@ func TestDifferential(t *testing.T) {
 	})
 }
 
-// wordsOf returns the words of a document, with one space between them.
-func wordsOf(t *testing.T, document string) string {
-	t.Helper()
-	content, err := os.ReadFile(document)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return strings.Join(strings.Fields(string(content)), " ")
-}
-
-// optionalPlugins are off by default, and need no configuration.
-var optionalPlugins = []string{"NamespaceExists", "NodeRestriction", "DenyServiceExternalIPs",
-	"OwnerReferencesPermissionEnforcement", "ExtendedResourceToleration", "PodNodeSelector",
-	"PodTolerationRestriction", "LimitPodHardAntiAffinityTopology", "AlwaysPullImages"}
-
-// A pair is the two servers, with the same plugins and flags.
-type pair struct{ ours, theirs testServer }
+// serverPair is the two servers, with the same plugins and flags.
+type serverPair struct{ ours, theirs testServer }
 
 // startPair starts both servers with the plugins that are on by default and those in enable.
-func startPair(ctx context.Context, t *testing.T, bin string, enable []string, flags ...string) pair {
+func startPair(ctx context.Context, t *testing.T, bin string, enable []string, flags ...string) serverPair {
 	t.Helper()
-	policy := filepath.Join(t.TempDir(), "audit.yaml")
-	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
-		t.Fatal(err)
-	}
-	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+auditLogFile)
-	// kube-apiserver calls a webhook again and again that doesn't answer.
-	ours := append([]string{"--controllers=", "--webhook-breaker=false",
-		"--enable-admission-plugins=" + strings.Join(enable, ",")}, flags...)
-	names := pluginNames(t, enable)
-	return pair{startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		return s.RunGatehouse(ctx, ours...)
-	}), startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		return s.RunKubeAPIServer(ctx, names, flags...)
-	})}
-}
-
-// pluginNames returns the names of the plugins that are on by default and of those in enable, in the
-// order in which they run.
-func pluginNames(t *testing.T, enable []string) []string {
-	t.Helper()
-	options := config.Options{Enable: enable}
-	selected, err := options.Select(plugins.List)
-	if err != nil {
-		t.Fatal(err)
-	}
-	var names []string
-	for _, d := range selected {
-		names = append(names, d.Name)
-	}
-	return names
+	ours, theirs := pair.Start(ctx, t, bin, enable, flags...)
+	return serverPair{testServer{ours}, testServer{theirs}}
 }
 
 // compare sends the requests to both servers. It fails for each unexpected difference in the answers
 // and in the audit log, and for each expected one that is missing or that documented doesn't have.
-func (p pair) compare(ctx context.Context, t *testing.T, documented string, requests []request) {
+func (p serverPair) compare(ctx context.Context, t *testing.T, documented string, requests []request) {
 	t.Helper()
 	different := 0
 	check := func(what string, differs, got, want string) {
@@ -163,43 +105,13 @@ func (p pair) compare(ctx context.Context, t *testing.T, documented string, requ
 }
 
 // A testServer is one of the two servers.
-type testServer struct {
-	url      string
-	client   *http.Client
-	auditLog string
-}
+type testServer struct{ pair.Server }
 
 // startServer starts a server on a new directory. The test's end stops it.
 func startServer(ctx context.Context, t *testing.T, bin string,
 	run func(context.Context, *peers.Server) error) testServer {
 	t.Helper()
-	return clientOf(t, startProcesses(ctx, t, bin, run))
-}
-
-func clientOf(t *testing.T, running *peers.Server) testServer {
-	t.Helper()
-	client, err := rest.HTTPClientFor(running.Config)
-	if err != nil {
-		t.Fatal(err)
-	}
-	return testServer{running.Config.Host, client, filepath.Join(running.Dir, auditLogFile)}
-}
-
-func startProcesses(ctx context.Context, t *testing.T, bin string,
-	run func(context.Context, *peers.Server) error) *peers.Server {
-	t.Helper()
-	// Not t.TempDir: a socket's path must be short.
-	dir, err := os.MkdirTemp("", "differential-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	running, err := peers.Start(ctx, bin, dir, run)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(running.Stop)
-	return running
+	return testServer{pair.Connect(t, pair.StartProcesses(ctx, t, bin, run))}
 }
 
 // A request is a row of the tables.
@@ -266,7 +178,7 @@ func (s testServer) send(ctx context.Context, t *testing.T, r request) string {
 	if r.body == "" {
 		body = nil
 	}
-	asked, err := http.NewRequestWithContext(ctx, r.verb, s.url+r.path, bytes.NewReader(body))
+	asked, err := http.NewRequestWithContext(ctx, r.verb, s.URL+r.path, bytes.NewReader(body))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -279,7 +191,7 @@ func (s testServer) send(ctx context.Context, t *testing.T, r request) string {
 			asked.Header.Add("Impersonate-Group", group)
 		}
 	}
-	response, err := s.client.Do(asked)
+	response, err := s.Client.Do(asked)
 	if err != nil {
 		t.Fatalf("%s: %v", r, err)
 	}
@@ -292,62 +204,9 @@ func (s testServer) send(ctx context.Context, t *testing.T, r request) string {
 	if err := json.Unmarshal(content, &object); err != nil {
 		object = string(content)
 	}
-	normalized, err := json.MarshalIndent(normalize(object), "", " ")
+	normalized, err := json.MarshalIndent(pair.Normalize(object), "", " ")
 	if err != nil {
 		t.Fatal(err)
 	}
 	return fmt.Sprint(response.StatusCode, " ", response.Header.Values("Warning"), "\n", string(normalized))
-}
-
-// Patterns of what differs from run to run, in any field.
-var (
-	timePattern      = regexp.MustCompile(`\d{4}-\d\d-\d\dT\d\d:\d\d:\d\d(\.\d+)?Z`)
-	uidPattern       = regexp.MustCompile(`[0-9a-f]{8}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{4}-[0-9a-f]{12}`)
-	volumePattern    = regexp.MustCompile(`kube-api-access-[a-z0-9]{5}`)
-	generatedPattern = regexp.MustCompile(`generated-[a-z0-9]{5}`)
-	addressPattern   = regexp.MustCompile(`10\.(9[6-9]|10\d|11[01])\.\d+\.\d+`)
-	hashPattern      = regexp.MustCompile(`X509SHA256=[0-9a-f]{64}`)
-	schemePattern    = regexp.MustCompile(` in scheme \\*"[^"]*"`)
-	revisionPattern  = regexp.MustCompile(`resourceVersion\\*":\\*"\d+`)
-)
-
-func normalize(value any) any {
-	switch value := value.(type) {
-	case map[string]any:
-		for key, field := range value {
-			switch key {
-			case "resourceVersion", "nodePort":
-				value[key] = "…"
-			case "manager":
-				if value[key] = field; field == "gatehouse" { // the server itself
-					value[key] = peers.KubeAPIServer
-				}
-			case "managedFields":
-				value[key] = normalize(field)
-				// Their order is that of their times, which are in seconds.
-				if entries, ok := field.([]any); ok {
-					slices.SortFunc(entries,
-						func(a, b any) int { return strings.Compare(fmt.Sprint(a), fmt.Sprint(b)) })
-				}
-			default:
-				value[key] = normalize(field)
-				if strings.HasPrefix(key, "podpreset.admission.kubernetes.io/") { // its resourceVersion
-					value[key] = "…"
-				}
-			}
-		}
-	case []any:
-		for i := range value {
-			value[i] = normalize(value[i])
-		}
-	case string:
-		for name, pattern := range map[string]*regexp.Regexp{"time": timePattern, "uid": uidPattern,
-			"kube-api-access-…": volumePattern,
-			"generated-…":       generatedPattern, "address": addressPattern, "revision": revisionPattern,
-			"": schemePattern, "hash": hashPattern} {
-			value = pattern.ReplaceAllString(value, name)
-		}
-		return value
-	}
-	return value
 }

@@ -19,6 +19,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
@@ -56,10 +57,10 @@ type judgedObject struct {
 }
 
 func compareAudit(ctx context.Context, t *testing.T, bin string) {
-	process := startProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		return s.RunKubeAPIServer(ctx, pluginNames(t, nil))
+	process := pair.StartProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunKubeAPIServer(ctx, pair.PluginNames(t, nil))
 	})
-	base := clientOf(t, process)
+	base := testServer{pair.Connect(t, process)}
 	for _, r := range slices.Concat(replayState, existingState) {
 		if answer := base.awaitAnswer(ctx, t, r); !strings.HasPrefix(answer, "20") {
 			t.Fatalf("%s: %s", r, answer)
@@ -89,7 +90,7 @@ func compareAudit(ctx context.Context, t *testing.T, bin string) {
 		sides = append(sides, &audited{name: set.name, flags: set.flags,
 			atLeast: map[string]int{"CREATE Admitted": 100, "CREATE Refused": 2},
 			server: startServer(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-				return s.RunKubeAPIServerOn(ctx, process.Etcd, pluginNames(t, set.enable), set.server...)
+				return s.RunKubeAPIServerOn(ctx, process.Etcd, pair.PluginNames(t, set.enable), set.server...)
 			})})
 	}
 	predictions := map[*audited]map[string]map[string]judgedObject{}
@@ -150,11 +151,11 @@ metadata: {name: ` + filepath.Base(o.path) + `}, spec: {finalizers: []}}`})
 // read returns what a path has, as it is.
 func (s testServer) read(ctx context.Context, t *testing.T, path string) []byte {
 	t.Helper()
-	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url+path, nil)
+	r, err := http.NewRequestWithContext(ctx, http.MethodGet, s.URL+path, nil)
 	if err != nil {
 		t.Fatal(err)
 	}
-	response, err := s.client.Do(r)
+	response, err := s.Client.Do(r)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -174,7 +175,7 @@ func auditSources(ctx context.Context, t *testing.T, bin string, process *peers.
 	if err != nil {
 		t.Fatal(err)
 	}
-	dir, base := t.TempDir(), clientOf(t, process)
+	dir, base := t.TempDir(), testServer{pair.Connect(t, process)}
 	collections := []string{"/apis/apiextensions.k8s.io/v1/customresourcedefinitions", "/api/v1/limitranges",
 		"/apis/node.k8s.io/v1/runtimeclasses"}
 	for _, o := range objects {

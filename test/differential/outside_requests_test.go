@@ -9,6 +9,7 @@ import (
 	"testing"
 
 	"gatehouse.dev/test/backends"
+	"gatehouse.dev/test/differential/pair"
 )
 
 // podSecurityProbe is refused by PodSecurity, which is on by default.
@@ -20,7 +21,7 @@ func outsideGroups(t *testing.T) []outsideGroup {
 	t.Helper()
 	return []outsideGroup{
 		{
-			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optionalPlugins...),
+			name: "Flags", enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, pair.OptionalPlugins...),
 			flags: gateFlags, probe: podSecurityProbe,
 			requests: slices.Concat(clusterRequests, podRequests(), workloadRequests(), claimRequests(), serviceRequests(),
 				certificateRequests,

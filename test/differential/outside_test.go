@@ -25,6 +25,7 @@ import (
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
@@ -43,7 +44,7 @@ type outsideGroup struct {
 	probe    request
 	requests []request
 	// compareMore compares something else, if not nil.
-	compareMore func(ctx context.Context, t *testing.T, servers pair)
+	compareMore func(ctx context.Context, t *testing.T, servers serverPair)
 }
 
 // compareOutside sends requests to `gatehouse serve` with plugins compiled in, and to a
@@ -52,7 +53,7 @@ type outsideGroup struct {
 // outside has to do something there. The other comparisons show that `gatehouse serve` is like a
 // kube-apiserver with the plugins.
 func compareOutside(ctx context.Context, t *testing.T, bin string) {
-	documented := wordsOf(t, "../../docs/webhook-mode.md")
+	documented := pair.Words(t, "../../docs/webhook-mode.md")
 	did := map[string]bool{"AlwaysAdmit": true} // which never does anything
 	groups, compared := outsideGroups(t), 0
 	for _, o := range groups {
@@ -147,7 +148,7 @@ func (o *outsideGroup) compare(ctx context.Context, t *testing.T, bin, documente
 	t.Logf("%d plugins, %d requests, %d refused by plugins outside, %d answered differently for no reason that is "+
 		"documented", len(out), len(o.requests), denied, different)
 	if o.compareMore != nil {
-		o.compareMore(ctx, t, pair{ours, theirs})
+		o.compareMore(ctx, t, serverPair{ours, theirs})
 	}
 	log, err := os.ReadFile(decisions)
 	if err != nil {

@@ -10,6 +10,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/docs"
 	"gatehouse.dev/test/peers"
 )
@@ -57,8 +58,8 @@ func startPlainServer(ctx context.Context, t *testing.T, bin string) *plainServe
 // startKubeAPIServer starts a kube-apiserver with the plugins that are on by default.
 func startKubeAPIServer(ctx context.Context, t *testing.T, bin string) *peers.Server {
 	t.Helper()
-	names := pluginNames(t, nil)
-	return startProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+	names := pair.PluginNames(t, nil)
+	return pair.StartProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
 		return s.RunKubeAPIServer(ctx, names)
 	})
 }

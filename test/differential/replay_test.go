@@ -14,6 +14,7 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
@@ -66,11 +67,11 @@ func compareReplay(ctx context.Context, t *testing.T, bin string) {
 	if err := os.WriteFile(policy, []byte(replayPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	names := pluginNames(t, nil)
-	process := startProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		return s.RunKubeAPIServer(ctx, names, "--audit-policy-file="+policy, "--audit-log-path="+auditLogFile)
+	names := pair.PluginNames(t, nil)
+	process := pair.StartProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return s.RunKubeAPIServer(ctx, names, "--audit-policy-file="+policy, "--audit-log-path="+pair.AuditLogFile)
 	})
-	base := clientOf(t, process)
+	base := testServer{pair.Connect(t, process)}
 	candidate, enforced := replayPolicies()
 	for _, r := range slices.Concat(replayState, enforced) {
 		if answer := base.awaitAnswer(ctx, t, r); !strings.HasPrefix(answer, "20") && r.until == "" {
@@ -85,7 +86,7 @@ func compareReplay(ctx context.Context, t *testing.T, bin string) {
 	for _, set := range replayPlugins(t) {
 		sides = append(sides, &replayed{name: set.name, flags: set.flags, server: startServer(ctx, t, bin,
 			func(ctx context.Context, s *peers.Server) error {
-				return s.RunKubeAPIServerOn(ctx, process.Etcd, pluginNames(t, set.enable), set.server...)
+				return s.RunKubeAPIServerOn(ctx, process.Etcd, pair.PluginNames(t, set.enable), set.server...)
 			})})
 	}
 	for _, side := range sides {
@@ -111,7 +112,7 @@ func compareReplay(ctx context.Context, t *testing.T, bin string) {
 	}
 	for _, side := range sides {
 		t.Run(side.name, func(t *testing.T) {
-			side.compare(ctx, t, filepath.Join(bin, peers.Gatehouse), base.auditLog, kubeconfig, codes)
+			side.compare(ctx, t, filepath.Join(bin, peers.Gatehouse), base.AuditLog, kubeconfig, codes)
 		})
 	}
 }

@@ -26,13 +26,14 @@ import (
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/charts"
+	"gatehouse.dev/test/differential/pair"
 )
 
 // compareReview gives the tables' objects to both servers and to review, one after the other.
 // Verdict, message, warnings and object of review must equal Gatehouse's. They must equal
 // kube-apiserver's except for the differences in docs/differences.md. The requests in needed make
 // review's state. charts are objects to be judged at the end.
-func compareReview(ctx context.Context, t *testing.T, servers pair, config *server.Config, needed,
+func compareReview(ctx context.Context, t *testing.T, servers serverPair, config *server.Config, needed,
 	judged []request, charts []*unstructured.Unstructured) {
 	t.Helper()
 	for _, r := range needed {
@@ -80,7 +81,7 @@ func compareReview(ctx context.Context, t *testing.T, servers pair, config *serv
 
 // A reviewComparison sends the same objects to the two servers and to review.
 type reviewComparison struct {
-	servers  pair
+	servers  serverPair
 	reviewer *review.Reviewer
 	// differing has the objects that were sent, with true if the servers' versions of it may
 	// differ.
@@ -150,7 +151,7 @@ func chartObjects(ctx context.Context, t *testing.T, bin string) []*unstructured
 }
 
 // awaitAnswers sends a request to both servers, until their caches show what it needs.
-func (p pair) awaitAnswers(ctx context.Context, t *testing.T, r request) {
+func (p serverPair) awaitAnswers(ctx context.Context, t *testing.T, r request) {
 	t.Helper()
 	p.ours.awaitAnswer(ctx, t, r)
 	p.theirs.awaitAnswer(ctx, t, r)
@@ -287,7 +288,7 @@ func (s testServer) sendObject(ctx context.Context, t *testing.T, method, path s
 		}
 		body = strings.NewReader(string(encoded))
 	}
-	request, err := http.NewRequestWithContext(ctx, method, s.url+path, body)
+	request, err := http.NewRequestWithContext(ctx, method, s.URL+path, body)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -297,7 +298,7 @@ func (s testServer) sendObject(ctx context.Context, t *testing.T, method, path s
 		request.Header.Set("Impersonate-User", who.GetName())
 		request.Header["Impersonate-Group"] = who.GetGroups()
 	}
-	response, err := s.client.Do(request)
+	response, err := s.Client.Do(request)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -330,7 +331,7 @@ func verdictText(word string, object *unstructured.Unstructured, warnings []stri
 		message, _, _ := unstructured.NestedString(object.Object, "message")
 		content = message
 	}
-	shown, _ := json.MarshalIndent(normalize(content), "", " ")
+	shown, _ := json.MarshalIndent(pair.Normalize(content), "", " ")
 	warnings = slices.Compact(slices.Clone(warnings))
 	return fmt.Sprintf("%s %s\n%s", cmp.Or(word, "none"), warnings, shown)
 }

@@ -17,6 +17,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/review"
+	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
 
@@ -26,11 +27,11 @@ import (
 func compareSkew(ctx context.Context, t *testing.T, bin, version string) {
 	theirs := clusterOf(ctx, t, bin, version)
 	t.Run("Outside", func(t *testing.T) {
-		o := outsideGroup{enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, optionalPlugins...),
+		o := outsideGroup{enable: append([]string{"DenyExecOnPrivileged", "ResourceDefaults"}, pair.OptionalPlugins...),
 			cluster: theirs, flags: []string{emulates(version)}, probe: podSecurityProbe,
 			// Policies are evaluated by the cluster itself.
 			requests: slices.Concat(lastingRequests(), namespaceRequests)}
-		o.compare(ctx, t, bin, wordsOf(t, "../../docs/webhook-mode.md"), map[string]bool{})
+		o.compare(ctx, t, bin, pair.Words(t, "../../docs/webhook-mode.md"), map[string]bool{})
 	})
 	t.Run("Review", func(t *testing.T) { reviewSkew(ctx, t, bin, version, theirs) })
 }
@@ -90,10 +91,10 @@ func (c *cluster) run(ctx context.Context, s *peers.Server, plugins []string, fl
 // reviewSkew has objects judged by what the cluster has, and by a snapshot of that. Both must say
 // what the cluster then says.
 func reviewSkew(ctx context.Context, t *testing.T, bin, version string, theirs *cluster) {
-	running := startProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
-		return theirs.run(ctx, s, pluginNames(t, optionalPlugins))
+	running := pair.StartProcesses(ctx, t, bin, func(ctx context.Context, s *peers.Server) error {
+		return theirs.run(ctx, s, pair.PluginNames(t, pair.OptionalPlugins))
 	})
-	server := clientOf(t, running)
+	server := testServer{pair.Connect(t, running)}
 	for _, r := range append(clusterRequests, policyRequests([]policyCase{
 		validatingPolicy("refuses", "in words", `validations: [{expression: "false", message: in words}]`),
 	})...) {
@@ -109,7 +110,7 @@ func reviewSkew(ctx context.Context, t *testing.T, bin, version string, theirs *
 	judged := func(from string) []review.Result {
 		var r review.Review
 		out := runCommand(ctx, t, bin, "review", from, "--filename="+dir, "--kubernetes-version="+version,
-			"--enable-admission-plugins="+strings.Join(optionalPlugins, ","), "--output=json")
+			"--enable-admission-plugins="+strings.Join(pair.OptionalPlugins, ","), "--output=json")
 		if err := json.Unmarshal(out, &r); err != nil {
 			t.Fatalf("%v in %s", err, out)
 		}
@@ -198,5 +199,5 @@ func (s testServer) verdict(ctx context.Context, t *testing.T, w write) string {
 
 // shortVerdict returns a verdict without the object.
 func shortVerdict(word, message string, warnings []string) string {
-	return fmt.Sprintf("%s %q\n%s", word, slices.Compact(slices.Clone(warnings)), normalize(message))
+	return fmt.Sprintf("%s %q\n%s", word, slices.Compact(slices.Clone(warnings)), pair.Normalize(message))
 }

@@ -12,6 +12,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/test/differential/pair"
 )
 
 // A hook is a webhook configuration for objects that have its name as their label hook, and
@@ -159,7 +160,7 @@ func respondFunc(answer func(request map[string]any) map[string]any) http.Handle
 		delete(request, "uid")
 		response := answer(request)
 		if _, ok := response["auditAnnotations"]; !ok {
-			response["auditAnnotations"] = map[string]any{"asked": toJSON(normalize(review))}
+			response["auditAnnotations"] = map[string]any{"asked": toJSON(pair.Normalize(review))}
 		}
 		response["uid"] = uid
 		review["response"] = response
