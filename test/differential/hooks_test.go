@@ -28,8 +28,8 @@ func answerHooks() []hook {
 	once := func(name, fields, differs string, answer http.Handler) {
 		for _, kind := range []string{"mutating", "validating"} {
 			name := kind + "-" + name
-			hooks = append(hooks, hook{kind, name, []webhook{{fields, answer}},
-				[]request{create(configMaps+dryRun, hookedConfigMap(name, "")).withDifference(differs)}})
+			hooks = append(hooks, hook{kind: kind, name: name, webhooks: []webhook{{fields, answer}},
+				requests: []request{create(configMaps+dryRun, hookedConfigMap(name, "")).withDifference(differs)}})
 		}
 	}
 	responses := map[string]string{

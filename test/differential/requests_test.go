@@ -181,6 +181,8 @@ func podRequests() []request {
 			create(one+"/eviction"+dryRun, "{kind: Eviction, apiVersion: policy/v1, metadata: {name: "+name+"}}"),
 		)
 	}
+	all = append(all, create(pods+dryRun, "{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {"+shapes[0]+
+		"}, status: {qosClass: Burstable}}").withDifference("by a pod's resources, not by the QoS class that a client sends"))
 	unbound := "{kind: Binding, apiVersion: v1, metadata: {name: p0}, target: {kind: Node, name: a}}"
 	return append(all, create(pods+"/p0/binding", unbound), get(pods+"/p0"),
 		create(pods+"/p0/binding", unbound), deleteRequest(pods+"/p4", "{gracePeriodSeconds: 0}"),

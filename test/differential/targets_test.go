@@ -10,10 +10,10 @@ import (
 // subresources have none.
 func hookByName(kind, name, operations, group, version, resources string, answer http.Handler,
 	requests ...request) hook {
-	return hook{kind, name, []webhook{{fmt.Sprintf(`objectSelector: {}, matchConditions: [{name: named,
+	return hook{kind: kind, name: name, webhooks: []webhook{{fmt.Sprintf(`objectSelector: {}, matchConditions: [{name: named,
 expression: "request.name == '%s' || request.?name.orValue('') == ''"}], rules: [{operations: [%s], apiGroups: ["%s"],
 apiVersions: ["%s"], resources: [%s]}], namespaceSelector: {matchLabels: {kubernetes.io/metadata.name: d}}`,
-		name, operations, group, version, resources), answer}}, requests}
+		name, operations, group, version, resources), answer}}, requests: requests}
 }
 
 // goodPod returns a pod that all plugins admit.
@@ -94,7 +94,8 @@ objectSelector: {}, namespaceSelector: {matchLabels: {hook: space}}`, respond(al
 			patch("merge", namespaces+"/space/status", "metadata: {annotations: {l: '1'}}"),
 			create("/api/v1/nodes"+dryRun, "{kind: Node, apiVersion: v1, metadata: {name: space}}"),
 			patch("merge", namespaces+"/space", "metadata: {labels: {hook: other}}"),
-			deleteRequest(namespaces+"/space"+dryRun, "")),
+			deleteRequest(namespaces+"/space"+dryRun, "")).withConfigurationDifference(
+			"A client that writes a webhook configuration is warned of what an outage of its webhooks stops"),
 		validatingHook("itself", `rules: [{operations: ["*"], apiGroups: ["*"], apiVersions: ["*"], resources: ["*/*"]}]`,
 			respond(refuseResponse)).withRequests(
 			create(registration+"validatingwebhookconfigurations"+dryRun, `{kind: ValidatingWebhookConfiguration,
@@ -144,6 +145,18 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 		{verb: "POST", path: widgetsAt("v1") + dryRun, body: widget("v1", "x"), until: "201 "},
 		{verb: "POST", path: widgetsAt("v1beta1") + dryRun, body: widget("v1beta1", "x"), until: "201 "}},
 		life("custom")...)
+	// A policy that sets a label on objects that don't fit their schema.
+	unfit := []request{
+		create(registration+"mutatingadmissionpolicies", `{kind: MutatingAdmissionPolicy, apiVersion: admissionregistration.k8s.io/v1,
+metadata: {name: unfit}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{operations: [CREATE],
+apiGroups: [example.com], apiVersions: [v1], resources: [widgets], resourceNames: [unfit]}]}, mutations: [`+
+			applyMutation(`Object{metadata: Object.metadata{labels: {'by': 'policy'}}}`)+`]}}`),
+		create(registration+"mutatingadmissionpolicybindings", `{kind: MutatingAdmissionPolicyBinding,
+apiVersion: admissionregistration.k8s.io/v1, metadata: {name: unfit}, spec: {policyName: unfit}}`),
+		{verb: "POST", path: widgetsAt("v1") + dryRun, body: widget("v1", "unfit"), until: `"by": "policy"`},
+		create(widgetsAt("v1")+dryRun, "{kind: Widget, apiVersion: example.com/v1, metadata: {name: unfit}, spec: wrong}").
+			withDifference("and on an object that doesn't fit it"),
+	}
 	return []hook{
 		validatingHook("scaler", rule("autoscaling", "v1", "horizontalpodautoscalers", ""), respond(allowResponse)).withRequests(
 			create(path("v2")+dryRun, scaler("v2", "scaler")), create(path("v1"), scaler("v1", "scaler")),
@@ -156,7 +169,7 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 			create(path("v1")+dryRun, scaler("v1", "scaler-exact"))),
 		validatingHook("scaler-both", rule("autoscaling", "v1, v2", "horizontalpodautoscalers", ""), respond(allowResponse)).
 			withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-both")), create(path("v1")+dryRun, scaler("v1", "scaler-both"))),
-		validatingHook("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowResponse)).withRequests(first...),
+		validatingHook("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowResponse)).withRequests(append(first, unfit...)...),
 		mutatingHook("custom-changed", rule("example.com", "v1beta1", "widgets", ""),
 			respondPatch(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
 			withRequests(life("custom-changed")...),

@@ -22,6 +22,8 @@ type hook struct {
 	name     string
 	webhooks []webhook
 	requests []request
+	// configurationDifference is the words of docs/differences.md for the answer to the configuration.
+	configurationDifference string
 }
 
 // A webhook is one webhook of a configuration.
@@ -35,11 +37,11 @@ type webhook struct {
 // mutatingHook returns a configuration with one webhook, for a ConfigMap that is created, changed
 // and deleted.
 func mutatingHook(name, fields string, answer http.Handler) hook {
-	return hook{"mutating", name, []webhook{{fields, answer}}, lifeRequests(name)}
+	return hook{kind: "mutating", name: name, webhooks: []webhook{{fields, answer}}, requests: lifeRequests(name)}
 }
 
 func validatingHook(name, fields string, answer http.Handler) hook {
-	return hook{"validating", name, []webhook{{fields, answer}}, lifeRequests(name)}
+	return hook{kind: "validating", name: name, webhooks: []webhook{{fields, answer}}, requests: lifeRequests(name)}
 }
 
 // withWebhook adds a webhook to the configuration.
@@ -59,6 +61,12 @@ func (h hook) withDifference(documented string, indices ...int) hook {
 	for _, i := range indices {
 		h.requests[i].difference = documented
 	}
+	return h
+}
+
+// withConfigurationDifference says how the answers to the configuration differ.
+func (h hook) withConfigurationDifference(documented string) hook {
+	h.configurationDifference = documented
 	return h
 }
 
@@ -101,7 +109,7 @@ func hookRequests(hooks []hook, backend *webhooktest.Server) []request {
 		kind := map[string]string{"mutating": "Mutating", "validating": "Validating"}[h.kind] + "WebhookConfiguration"
 		requests = append(requests, create(registration+h.kind+"webhookconfigurations", toJSON(map[string]any{
 			"apiVersion": "admissionregistration.k8s.io/v1", "kind": kind, "metadata": map[string]any{"name": h.name},
-			"webhooks": append(webhooks, ready)})),
+			"webhooks": append(webhooks, ready)})).withDifference(h.configurationDifference),
 			request{verb: "POST", path: configMaps + dryRun, until: `299 - "ready"`,
 				body: "{kind: ConfigMap, apiVersion: v1, metadata: {name: x, labels: {ready: " + h.name + "}}}"})
 		requests = append(requests, h.requests...)
