@@ -17,7 +17,7 @@ func (s testServer) awaitAuditAnnotations(ctx context.Context, t *testing.T, las
 	ctx, cancel := context.WithTimeout(ctx, settleTimeout)
 	defer cancel()
 	for {
-		annotations, err := pair.ReadAudit(s.AuditLog)
+		annotations, _, err := pair.ReadAudit(s.AuditLog, 0)
 		if err != nil {
 			t.Fatal(err)
 		}

@@ -1,0 +1,131 @@
+package random
+
+import (
+	"net/http"
+	"reflect"
+	"regexp"
+	"slices"
+	"strings"
+)
+
+// A difference is a difference that docs/differences.md has.
+type difference struct {
+	// words are docs/differences.md's.
+	words string
+	// explains reports whether it is why the two answers to the request differ.
+	explains func(r Request, ours, theirs Answer) bool
+}
+
+// differences has the differences that random requests come across. Each is as narrow as the answers
+// allow.
+var differences = []difference{
+	{"names every violation of every LimitRange", func(_ Request, ours, theirs Answer) bool {
+		return bothForbidden(ours, theirs) && limitPattern.MatchString(ours.message()) && limitPattern.MatchString(theirs.message())
+	}},
+	{"names every limit that is exceeded", func(_ Request, ours, theirs Answer) bool {
+		return bothForbidden(ours, theirs) && bothSay(ours, theirs, "exceeded quota: ")
+	}},
+	{"knows a new quota's usage when it is created", func(r Request, ours, theirs Answer) bool {
+		return strings.Contains(r.Path, "/resourcequotas") && ours.Status == theirs.Status
+	}},
+	{"tells every violation, not the first alone", func(_ Request, ours, theirs Answer) bool {
+		return ours.Status >= 400 && theirs.Status >= 400 && bothSay(ours, theirs, "ValidatingAdmissionPolicy '")
+	}},
+	{"A client that writes a webhook configuration is warned of what an outage of its webhooks stops",
+		func(r Request, ours, theirs Answer) bool {
+			others := slices.DeleteFunc(slices.Clone(ours.Warnings), func(warning string) bool {
+				return strings.Contains(warning, "while it can't be reached")
+			})
+			return strings.Contains(r.Path, "webhookconfigurations") && parts(ours, theirs) == "warnings " &&
+				slices.Equal(others, theirs.Warnings)
+		}},
+	{"Labels and annotations can be set before a kind's schema is known", func(_ Request, _, theirs Answer) bool {
+		return strings.Contains(theirs.message(), "no corresponding type for ")
+	}},
+	{"and on an object that doesn't fit it", func(_ Request, _, theirs Answer) bool {
+		return theirs.Status == http.StatusForbidden &&
+			strings.Contains(theirs.message(), "error applying patch: failed to convert original object to typed object")
+	}},
+	{"its message quotes what the client sent", func(_ Request, ours, theirs Answer) bool {
+		return ours.Status == http.StatusUnprocessableEntity && theirs.Status == ours.Status &&
+			emptyPattern.ReplaceAllString(ours.String(), "null") == emptyPattern.ReplaceAllString(theirs.String(), "null")
+	}},
+	{"keeps redundant tolerations of a pod", func(_ Request, ours, theirs Answer) bool {
+		kept, left := tolerations(ours), tolerations(theirs)
+		return ours.Status == theirs.Status && len(kept) > len(left) && len(left) > 0
+	}},
+	{"goes by a pod's resources, not by the QoS class that a client sends", func(r Request, ours, theirs Answer) bool {
+		return field(r.Body, "status", "qosClass") != nil && len(tolerations(ours)) != len(tolerations(theirs))
+	}},
+	{"It refuses a pod with a toleration that contradicts the namespace's", func(_ Request, ours, _ Answer) bool {
+		return ours.Status == http.StatusForbidden &&
+			strings.Contains(ours.message(), "namespace tolerations and pod tolerations conflict")
+	}},
+	{"reads live what its cache doesn't show yet", func(r Request, ours, theirs Answer) bool {
+		return strings.HasPrefix(r.As, "system:node:") && ours.Status == http.StatusNotFound && theirs.Status == ours.Status &&
+			strings.TrimPrefix(ours.message(), "pods ") == strings.TrimPrefix(theirs.message(), "pod ")
+	}},
+	{"a patch that changes nothing counts as no change", func(_ Request, ours, theirs Answer) bool {
+		const no, yes = `\"mutated\":false`, `\"mutated\":true`
+		return parts(ours, theirs) == "audit " && strings.Contains(ours.Audit, no) &&
+			strings.ReplaceAll(ours.Audit, yes, no) == strings.ReplaceAll(theirs.Audit, yes, no)
+	}},
+	{"name the webhook in every error", func(_ Request, ours, theirs Answer) bool {
+		return ours.Status == theirs.Status && ours.Status == http.StatusInternalServerError &&
+			strings.Contains(ours.message(), "webhook \"") && !strings.Contains(theirs.message(), "webhook \"")
+	}},
+	{"PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403",
+		func(_ Request, ours, theirs Answer) bool {
+			return ours.Status == http.StatusForbidden && theirs.Status == http.StatusInternalServerError &&
+				strings.Contains(ours.message(), strings.TrimPrefix(theirs.message(), "Internal error occurred: "))
+		}},
+}
+
+var limitPattern = regexp.MustCompile(`(maximum|minimum|limit to request ratio).* usage per |(maximum|minimum) .* per |LimitRange`)
+
+// tolerations returns the tolerations of a pod.
+func tolerations(a Answer) []any {
+	list, _ := field(a.Body, "spec", "tolerations").([]any)
+	return list
+}
+
+// emptyPattern is of lists and maps without elements that a message quotes.
+var emptyPattern = regexp.MustCompile(`{}|\[\]`)
+
+func bothForbidden(ours, theirs Answer) bool {
+	return ours.Status == http.StatusForbidden && theirs.Status == http.StatusForbidden
+}
+
+func bothSay(ours, theirs Answer, text string) bool {
+	return strings.Contains(ours.message(), text) && strings.Contains(theirs.message(), text)
+}
+
+// explain returns the words of docs/differences.md for why the answers differ, and "" if nothing there
+// says so.
+func explain(r Request, ours, theirs Answer) string {
+	for _, d := range differences {
+		if d.explains(r, ours, theirs) {
+			return d.words
+		}
+	}
+	return ""
+}
+
+// parts returns which parts of two answers differ. Answers with the same parts are taken for the same
+// difference when a case is shrunk.
+func parts(ours, theirs Answer) (all string) {
+	for _, part := range []struct {
+		name         string
+		ours, theirs any
+	}{
+		{"status ", ours.Status, theirs.Status},
+		{"warnings ", ours.Warnings, theirs.Warnings},
+		{"body ", ours.Body, theirs.Body},
+		{"audit ", ours.Audit, theirs.Audit},
+	} {
+		if !reflect.DeepEqual(part.ours, part.theirs) {
+			all += part.name
+		}
+	}
+	return all
+}

@@ -1,0 +1,85 @@
+package random
+
+import (
+	"net/http"
+	"slices"
+	"strings"
+	"testing"
+)
+
+// Of many requests only those stay that a failure needs, with what it needs of them.
+func TestShrink(t *testing.T) {
+	var requests []Request
+	for range 40 {
+		requests = append(requests, Request{Verb: http.MethodGet, Path: "/a?b=c", As: "jane"})
+	}
+	requests[17] = configure("/needed?dryRun=All&fieldValidation=Strict", "a: {b: [1, 2, 3], c: d}, e: f")
+	last := configure("/last", "spec: {list: [{name: a, image: b}, {name: needed, image: c}], other: {x: y}}, scope: kept")
+	requests = append(requests, last)
+	runs := 0
+	shrunk := shrink(requests, 300, func(fewer []Request) bool {
+		runs++
+		end := fewer[len(fewer)-1]
+		return end.Path == "/last" && strings.Contains(end.text(), "needed") && slices.ContainsFunc(fewer, func(r Request) bool {
+			return strings.HasPrefix(r.Path, "/needed") && strings.Contains(r.text(), "2")
+		})
+	})
+	text := ""
+	for _, r := range shrunk {
+		text += r.tableCase()
+	}
+	want := "create(\"/needed\", `{\"a\":{\"b\":[2]}}`),\n" +
+		"create(\"/last\", `{\"scope\":\"kept\",\"spec\":{\"list\":[{\"name\":\"needed\"}]}}`),\n"
+	if text != want {
+		t.Errorf("shrunk to\n%swant\n%s", text, want)
+	}
+	if runs > 120 {
+		t.Errorf("took %d runs", runs)
+	}
+	runs = 0
+	if same := shrink(requests, 5, func([]Request) bool { runs++; return false }); len(same) != len(requests) || runs != 5 {
+		t.Errorf("%d requests after %d runs, want %d after 5", len(same), runs, len(requests))
+	}
+}
+
+func TestTableCase(t *testing.T) {
+	for _, test := range []struct {
+		request Request
+		want    string
+	}{
+		{Request{Verb: http.MethodPost, Path: "/api/v1/namespaces/r0und/pods", Body: fromYAML(`a: "b"`), As: "jane writers"},
+			"create(\"/api/v1/namespaces/d/pods\", `{\"a\":\"b\"}`).asUser(\"jane writers\"),\n"},
+		{Request{Verb: http.MethodPatch, Path: "/a", Kind: "merge", Body: fromYAML("a: '`'")},
+			"patch(\"merge\", \"/a\", \"{\\\"a\\\":\\\"`\\\"}\"),\n"},
+		{Request{Verb: http.MethodDelete, Path: "/a"}, "deleteRequest(\"/a\", \"\"),\n"},
+		{Request{Verb: http.MethodGet, Path: "/a"}, "get(\"/a\"),\n"},
+	} {
+		if got := test.request.tableCase(); got != test.want {
+			t.Errorf("%s: %s, want %s", test.request, got, test.want)
+		}
+	}
+}
+
+// A documented difference explains only answers like its own.
+func TestExplain(t *testing.T) {
+	answer := func(status int, message string) Answer {
+		return Answer{Status: status, Body: map[string]any{"message": message}}
+	}
+	quota := func(what string) Answer {
+		return answer(403, "pods \"a\" is forbidden: exceeded quota: q, requested: "+what)
+	}
+	for _, test := range []struct {
+		ours, theirs Answer
+		want         string
+	}{
+		{quota("pods=1, cpu=1"), quota("pods=1"), "names every limit that is exceeded"},
+		{quota("pods=1"), answer(201, ""), ""},
+		{answer(403, "policy"), answer(500, "Internal error occurred: policy"), differences[len(differences)-1].words},
+		{answer(403, "one"), answer(500, "Internal error occurred: other"), ""},
+		{answer(404, "a"), answer(404, "b"), ""},
+	} {
+		if got := explain(Request{Path: "/api/v1/namespaces/r0und/pods"}, test.ours, test.theirs); got != test.want {
+			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
+		}
+	}
+}
