@@ -21,7 +21,7 @@ import (
 // counts what is stored through another one.
 func TestCustomResourcesOfAnotherServer(t *testing.T) {
 	const namespace = "custom"
-	store := startEtcd(t)
+	store := servertest.StartEtcd(t)
 	a, b := gatehousetest.Start(t, over(store)), gatehousetest.Start(t, over(store))
 	preserve := true
 	crd := &apiextensionsv1.CustomResourceDefinition{

@@ -7,7 +7,6 @@ import (
 	"fmt"
 	"math/rand/v2"
 	"net/http"
-	"os"
 	"slices"
 	"sync"
 	"testing"
@@ -25,6 +24,7 @@ import (
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 var load = flag.Duration("quota.load", 10*time.Second, "how long TestExact puts load on the quotas")
@@ -40,7 +40,7 @@ const clients = 100
 //
 // The history is read from etcd itself, revision by revision.
 func TestExact(t *testing.T) {
-	store := startEtcd(t)
+	store := servertest.StartEtcd(t)
 	var servers []kubernetes.Interface
 	for range 2 {
 		servers = append(servers, clientOf(gatehousetest.Start(t, over(store))))
@@ -253,21 +253,6 @@ func (t *tally) waitFor(least, most time.Duration, what ...string) (missing []st
 }
 
 func (t *tally) String() string { return fmt.Sprint(t.counts) }
-
-// startEtcd runs an etcd for several servers.
-func startEtcd(t testing.TB) *etcd.Server {
-	dir, err := os.MkdirTemp("", "gatehouse-etcd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	store, err := etcd.Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Stop)
-	return store
-}
 
 // over makes a server store in that etcd.
 func over(store *etcd.Server) gatehousetest.Option {

@@ -16,7 +16,7 @@ const kills = 4
 // A server that is killed at any moment leaves no charge without its object and no object without
 // its charge.
 func TestKilled(t *testing.T) {
-	store := startEtcd(t)
+	store := servertest.StartEtcd(t)
 	var servers [2]*servertest.Process
 	for i := range servers {
 		servers[i] = servertest.NewProcess(t, "--etcd-servers="+store.Endpoint())

@@ -11,12 +11,13 @@ import (
 
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/servertest"
 )
 
 // Where etcd doesn't answer, though its connections stand, a write says 504 or 503, with quotas and
 // without. It is neither forbidden, by a plugin that reads live, nor an error of the server.
 func TestLateWrites(t *testing.T) {
-	between := standBefore(t, strings.TrimPrefix(startEtcd(t).Endpoint(), "unix://"))
+	between := standBefore(t, strings.TrimPrefix(servertest.StartEtcd(t).Endpoint(), "unix://"))
 	client := clientOf(gatehousetest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
 		c.API.Etcd.StorageConfig.Transport.ServerList = []string{"http://" + between.address}
 	})))

@@ -2,7 +2,6 @@ package webhookbreaker_test
 
 import (
 	"context"
-	"os"
 	"strings"
 	"testing"
 
@@ -11,7 +10,6 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/kubernetes"
 
-	"gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/servertest"
 )
@@ -19,16 +17,7 @@ import (
 // Two servers over one etcd don't tell each other which backends are down. Each finds out by itself, and each
 // finds out that they are back.
 func TestServersFindOutByThemselves(t *testing.T) {
-	dir, err := os.MkdirTemp("", "gatehouse-etcd-")
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { os.RemoveAll(dir) })
-	store, err := etcd.Start(t.Context(), dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(store.Stop)
+	store := servertest.StartEtcd(t)
 	var clients [2]kubernetes.Interface
 	for i := range clients {
 		p := servertest.NewProcess(t, "--etcd-servers="+store.Endpoint())
