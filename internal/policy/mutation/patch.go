@@ -3,11 +3,11 @@ package mutation
 import (
 	"errors"
 	"fmt"
+	"reflect"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/serializer/json"
 
@@ -35,12 +35,8 @@ func (o *Object) Patch(patch jsonpatch.Patch) (changed bool, err error) {
 	if err != nil {
 		return false, fmt.Errorf("JSON Patch: %w", err)
 	}
-	var object runtime.Object = &unstructured.Unstructured{}
-	if _, ok := o.object.(*unstructured.Unstructured); !ok {
-		if object, err = o.interfaces.GetObjectCreater().New(o.kind); err != nil {
-			return false, apierrors.NewInternalError(err)
-		}
-	}
+	// Not the creater's New: for the scale of a custom resource it makes another type.
+	object := reflect.New(reflect.TypeOf(o.object).Elem()).Interface().(runtime.Object)
 	err = o.checkQuantities(func(empty runtime.Object) error { return quantity.CheckJSON(data, empty) })
 	if err != nil {
 		return false, apierrors.NewInternalError(err)
