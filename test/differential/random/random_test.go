@@ -20,12 +20,14 @@ import (
 )
 
 var (
-	duration = flag.Duration("random.duration", time.Minute, "how long to send new requests")
+	duration = flag.Duration("random.duration", 0, "how long to send new requests; 0 sends the first rounds of the seed")
 	seed     = flag.Uint64("random.seed", 1, "the seed of the first requests; 0 chooses one")
 	only     = flag.Int("random.round", -1, "send only this round of the seed")
 )
 
 const (
+	// firstRounds is how many rounds are sent without a duration: the same ones on every machine.
+	firstRounds = 25
 	// roundRequests is how many requests a round has besides its configuration.
 	roundRequests = 150
 	// epoch is how long a pair of servers lives. Then the next seed starts another pair, with other
@@ -37,7 +39,7 @@ const (
 	maxFindings = 20
 )
 
-// TestRandom compares the answers to random requests for -random.duration.
+// TestRandom compares the answers to random requests: to the first rounds of a seed, or for -random.duration.
 func TestRandom(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *duration+20*time.Minute)
 	defer cancel()
@@ -53,20 +55,21 @@ func TestRandom(t *testing.T) {
 		first = rand.Uint64N(1_000_000) + 1
 	}
 	seen := map[string]bool{}
+	if *duration == 0 || *only >= 0 {
+		t.Run(fmt.Sprint("Seed", first), func(t *testing.T) { compareSeed(ctx, t, bin, first, time.Time{}, seen) })
+		return
+	}
 	for deadline := time.Now().Add(*duration); time.Now().Before(deadline) && len(seen) < maxFindings; first++ {
 		end := time.Now().Add(epoch)
 		if deadline.Before(end) {
 			end = deadline
 		}
 		t.Run(fmt.Sprint("Seed", first), func(t *testing.T) { compareSeed(ctx, t, bin, first, end, seen) })
-		if *only >= 0 {
-			return
-		}
 	}
 }
 
-// compareSeed starts the servers with the seed's plugins, and sends the seed's rounds until end. seen
-// has the findings of all seeds.
+// compareSeed starts the servers with the seed's plugins, and sends the seed's rounds until end, or the first
+// ones if end is zero. seen has the findings of all seeds.
 func compareSeed(ctx context.Context, t *testing.T, bin string, seed uint64, end time.Time, seen map[string]bool) {
 	s := startServers(ctx, t, bin, rand.New(rand.NewPCG(seed, 0)))
 	resources, err := readWidgets(ctx, s)
@@ -75,7 +78,16 @@ func compareSeed(ctx context.Context, t *testing.T, bin string, seed uint64, end
 	}
 	start := time.Now()
 	rounds := 0
-	for round := max(0, *only); time.Now().Before(end) && len(seen) < maxFindings; round++ {
+	more := func() bool {
+		switch {
+		case len(seen) >= maxFindings:
+			return false
+		case end.IsZero():
+			return rounds < firstRounds
+		}
+		return time.Now().Before(end)
+	}
+	for round := max(0, *only); more(); round++ {
 		rounds++
 		requests := generate(rand.New(rand.NewPCG(seed, uint64(round)+1)), resources, roundRequests)
 		finding, err := s.Run(ctx, requests)
