@@ -5,7 +5,6 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/klog/v2"
 
 	"gatehouse.dev/internal/matching"
 )
@@ -14,10 +13,10 @@ import (
 // that none can lock everybody out. Kubernetes has it since 1.37.
 const excludeReviews = "ExcludeAdmissionWebhookVirtualResources"
 
-// logReviews logs which reviews the rules of a configuration name: webhooks aren't asked about these.
+// logReviews logs with info which reviews the rules of a configuration name: webhooks aren't asked about these.
 //
 // Source: k8s.io/apiserver/pkg/admission/configuration/warning.go fac86f2d
-func logReviews(kind, name string, webhooks []admissionregistrationv1.MutatingWebhook) {
+func logReviews(info func(string, ...any), kind, name string, webhooks []admissionregistrationv1.MutatingWebhook) {
 	var named []string
 	for i := range webhooks {
 		for _, rule := range webhooks[i].Rules {
@@ -28,7 +27,7 @@ func logReviews(kind, name string, webhooks []admissionregistrationv1.MutatingWe
 		return
 	}
 	slices.Sort(named)
-	klog.InfoS("Admission webhook configuration names resources that are excluded from admission webhooks; the "+
+	info("Admission webhook configuration names resources that are excluded from admission webhooks; the "+
 		"matching rules will have no effect", "kind", kind, "name", name, "excludedResources", slices.Compact(named))
 }
 

@@ -30,6 +30,8 @@ type source[T configuration] struct {
 	manifests *manifest.Set
 	// excludesReviews reports whether no webhook is asked about reviews.
 	excludesReviews bool
+	// info writes to the log.
+	info func(text string, keysAndValues ...any)
 
 	configurations *matching.Collection[T, []*hook]
 	// last is the snapshot that was made last, nil before the first.
@@ -38,7 +40,7 @@ type source[T configuration] struct {
 
 func newSource[T configuration](c *compiler, list func(labels.Selector) ([]T, error),
 	manifests *manifest.Set) *source[T] {
-	s := &source[T]{compiler: c, list: list, manifests: manifests}
+	s := &source[T]{compiler: c, list: list, manifests: manifests, info: klog.InfoS}
 	s.configurations = matching.NewCollection(s.compile)
 	return s
 }
@@ -79,10 +81,10 @@ func (s *source[T]) compile(object T, static bool, previous []*hook) []*hook {
 	}
 	webhooks := manifest.Webhooks(object)
 	if s.excludesReviews {
-		logReviews(manifest.KindOf(object), object.GetName(), webhooks)
+		logReviews(s.info, manifest.KindOf(object), object.GetName(), webhooks)
 	}
 	if static && s.compiler.token != nil {
-		klog.InfoS("Webhooks from a file are shown no token: there is no object to which it could be bound", "kind",
+		s.info("Webhooks from a file are shown no token: there is no object to which it could be bound", "kind",
 			manifest.KindOf(object), "configuration", object.GetName())
 	}
 	hooks := make([]*hook, len(webhooks))
