@@ -75,6 +75,13 @@ func TestGarbageCollection(t *testing.T) {
 			dependent.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "owner",
 				UID: owner.GetUID(), BlockOwnerDeletion: &block}})
 			c.createHidden(t, leases, ns, dependent)
+			// If the owner goes before the collector has seen the dependent, the dependent is collected whatever the
+			// policy is. So wait until the collector has seen it: it collects a later one that has no owner.
+			stray := newObject(leases, "stray")
+			stray.SetOwnerReferences([]metav1.OwnerReference{{APIVersion: "v1", Kind: "Secret", Name: "nobody",
+				UID: "0"}})
+			c.createHidden(t, leases, ns, stray)
+			c.gone(t, leases, ns, "stray")
 			if err := at(c.Dynamic, secrets, ns).Delete(t.Context(), "owner",
 				metav1.DeleteOptions{PropagationPolicy: &policy}); err != nil {
 				t.Fatal(err)
