@@ -62,7 +62,7 @@ func create(t *testing.T, client dynamic.Interface, manifest string) {
 	}
 }
 
-// Who writes a webhook configuration is told what an outage of the webhook would stop.
+// A client that writes a webhook configuration is told what an outage of the webhook would stop.
 func TestWarningsOfOutages(t *testing.T) {
 	notSystem := `, namespaceSelector: {matchExpressions: [{key: system, operator: DoesNotExist}]}`
 	for name, test := range map[string]struct {
