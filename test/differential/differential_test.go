@@ -22,7 +22,7 @@ import (
 )
 
 // differentialTimeout bounds the whole comparison, with the build of the programs.
-const differentialTimeout = 29 * time.Minute
+const differentialTimeout = 44 * time.Minute
 
 // TestDifferential sends the same requests to Gatehouse and to kube-apiserver, one after the other.
 // Status, message, causes, object and the audit log's annotations must be equal, except for the
