@@ -47,9 +47,9 @@ type cluster struct {
 	// custom maps the custom resources that were defined since the start.
 	custom map[schema.GroupVersionKind]*meta.RESTMapping
 	// undescribed are the definitions of custom resources, by name, of which the server's OpenAPI
-	// documents may not tell yet. mutated reports whether there is a policy that may need them.
+	// documents may not tell yet. mutated are the API groups of which policies may need them; "*" for all.
 	undescribed map[string]*unstructured.Unstructured
-	mutated     bool
+	mutated     map[string]bool
 	// refused has the kinds whose CustomResourceDefinitions were refused, with the definitions' sources.
 	refused map[schema.GroupKind]input.Source
 	// aggregated reports whether ClusterRoles have the rules of those that they aggregate.
@@ -97,8 +97,8 @@ func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cl
 	go func() { ended <- s.Run(ctx) }()
 	c := &cluster{server: s, store: s.Etcd().Client().KV, handler: s.Handler(false), authorizing: s.Handler(true),
 		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{},
-		undescribed: map[string]*unstructured.Unstructured{},
-		keys:        map[schema.GroupResource]string{}}
+		undescribed: map[string]*unstructured.Unstructured{}, mutated: map[string]bool{},
+		keys: map[schema.GroupResource]string{}}
 	c.stop = func() error {
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))

@@ -277,7 +277,14 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 		r.cluster.undescribed[object.GetName()] = object
 		return r.awaitDescribed(ctx)
 	case mutatingPolicy:
-		r.cluster.mutated = true
+		rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
+		for _, rule := range rules {
+			fields, _ := rule.(map[string]any)
+			groups, _, _ := unstructured.NestedStringSlice(fields, "apiGroups")
+			for _, group := range groups {
+				r.cluster.mutated[group] = true
+			}
+		}
 		return r.awaitDescribed(ctx)
 	case serviceRange:
 		return r.openRange(ctx, object)
@@ -391,12 +398,13 @@ func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.U
 // awaitDescribed waits until the server's OpenAPI documents describe the custom resources that were
 // defined, if a policy may need that: it fails as long as it doesn't find a kind's schema.
 func (r *Reviewer) awaitDescribed(ctx context.Context) error {
-	if !r.cluster.mutated {
-		return nil
-	}
 	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
 	defer cancel()
 	for name, object := range r.cluster.undescribed {
+		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+		if !r.cluster.mutated[group] && !r.cluster.mutated["*"] {
+			continue
+		}
 		definition := &extensionsv1.CustomResourceDefinition{}
 		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
 			return fmt.Errorf("definition %q: %w", name, err)

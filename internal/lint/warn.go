@@ -2,6 +2,7 @@ package lint
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"slices"
 
@@ -33,6 +34,9 @@ func OutageWarnings(ctx context.Context, written input.Document, around []input.
 	after, err := check(append(slices.Clone(around), written))
 	if err != nil {
 		return nil, err
+	}
+	if len(after.Unread) > 0 {
+		return nil, errors.New(after.Unread[0].String())
 	}
 	var texts []string
 	for _, f := range after.Findings {
