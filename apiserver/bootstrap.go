@@ -39,9 +39,7 @@ const (
 // bootstrapHook makes the objects that a cluster has from its first moment on. The server isn't ready
 // before they are made.
 func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
-	config := rest.CopyConfig(hook.LoopbackClientConfig)
-	config.QPS = -1
-	client, err := kubernetes.NewForConfig(config)
+	client, err := hookClient(hook)
 	if err != nil {
 		return err
 	}
@@ -52,7 +50,7 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 	if err := inParallel(hook, namespaceTasks(client)); err != nil {
 		return err
 	}
-	tasks := append(priorityClassTasks(client), c.kubernetesServiceTask(client))
+	tasks := []task{c.kubernetesServiceTask(client)}
 	if c.options.showsTokens() {
 		tasks = append(tasks, webhookAccountTask(client))
 	}
@@ -65,6 +63,23 @@ func (c *config) bootstrapHook(hook server.PostStartHookContext) error {
 		tasks = append(tasks, rbacTasks(client, c.options.extensionRoles(), fresh)...)
 	}
 	return inParallel(hook, tasks)
+}
+
+// priorityClassHook makes the priority classes of the system. It is a hook of its own because clients
+// look for its name at /healthz.
+func priorityClassHook(hook server.PostStartHookContext) error {
+	client, err := hookClient(hook)
+	if err != nil {
+		return err
+	}
+	return inParallel(hook, priorityClassTasks(client))
+}
+
+// hookClient returns a client that doesn't wait between requests.
+func hookClient(hook server.PostStartHookContext) (kubernetes.Interface, error) {
+	config := rest.CopyConfig(hook.LoopbackClientConfig)
+	config.QPS = -1
+	return kubernetes.NewForConfig(config)
 }
 
 // A task makes sure that one object exists.

@@ -173,6 +173,7 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 		run  server.PostStartHookFunc
 	}{
 		{"gatehouse/bootstrap", c.bootstrapHook},
+		{"scheduling/bootstrap-system-priority-classes", priorityClassHook},
 		{"start-system-namespaces-controller", func(hook server.PostStartHookContext) error {
 			go systemnamespaces.NewController(upstream.SystemNamespaces, c.client,
 				c.informers.Core().V1().Namespaces()).Run(hook.Done())

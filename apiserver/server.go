@@ -243,7 +243,7 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		return err
 	}
 	mapper := kinds.NewMapper(c.client.Discovery())
-	if err := c.generic.AddPostStartHook("gatehouse/forget-kinds", func(hook server.PostStartHookContext) error {
+	if err := c.generic.AddPostStartHook("start-apiserver-admission-initializer", func(hook server.PostStartHookContext) error {
 		go kinds.Forget(mapper, hook.Done())
 		return nil
 	}); err != nil {

@@ -10,6 +10,7 @@ import (
 	"time"
 
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
+	schedulingrest "k8s.io/kubernetes/pkg/registry/scheduling/rest"
 
 	"gatehouse.dev/internal/kubesource"
 )
@@ -101,7 +102,9 @@ var missingHooks = []string{
 func TestHooks(t *testing.T) {
 	theirs := hooks(t, "k8s.io/kubernetes/pkg/controlplane/instance.go",
 		"k8s.io/kubernetes/pkg/controlplane/apiserver/server.go",
-		"k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go")
+		"k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go",
+		"k8s.io/apiserver/pkg/server/options/admission.go")
+	theirs[schedulingrest.PostStartHookName] = true
 	ours := hooks(t, "../delegates.go", "../identity.go", "../legacy.go", "../server.go")
 	for name := range theirs {
 		if ours[name] == slices.Contains(missingHooks, name) {

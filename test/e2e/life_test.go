@@ -64,7 +64,9 @@ func TestStart(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		says(t, string(body), "[+]etcd ok", "[+]poststarthook/gatehouse/bootstrap ok")
+		says(t, string(body), "[+]etcd ok", "[+]poststarthook/gatehouse/bootstrap ok",
+			"[+]poststarthook/scheduling/bootstrap-system-priority-classes ok",
+			"[+]poststarthook/start-apiserver-admission-initializer ok")
 	}
 	took := srv.stop(t)
 	t.Logf("stopped after %s", took)
