@@ -1,0 +1,73 @@
+package check
+
+import (
+	"net/http"
+	"slices"
+	"time"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// logDelay bounds how long after its answer a decision is in the log. What a killed server answered
+// within that time before its end may have no decision.
+const logDelay = 2 * time.Second
+
+// checkDecisions checks that each write that was answered has exactly one decision, by the server
+// that answered it, with the answer's status, and that no request has two.
+func (h *History) checkDecisions(r *Report) {
+	type found struct {
+		server string
+		v1alpha1.Decision
+	}
+	byID := map[string][]found{}
+	for _, life := range h.Lives {
+		for _, d := range h.Decisions[life.Decisions] {
+			r.count("decisions")
+			byID[d.Name] = append(byID[d.Name], found{life.Server, d})
+		}
+	}
+	for id, all := range byID {
+		if len(all) > 1 {
+			r.fail("decisions", "%s has %d decisions, by %s and %s", id, len(all), all[0].server, all[1].server)
+		}
+	}
+	deleted := map[string]bool{} // namespaces; to delete one again changes nothing, and no plugin is asked
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		if o.Verb == "get" || o.Verb == "list" {
+			continue
+		}
+		all := byID[o.ID]
+		switch {
+		case len(all) == 0 && (!o.wasDecided() || h.isAboutToEnd(o) || deleted[o.Name]):
+		case len(all) == 0:
+			r.fail("decisions", "%s %s %s was answered %d by %s and has no decision", o.ID, o.Verb, o.Name, o.Code, o.Server)
+		case all[0].server != o.Server:
+			r.fail("decisions", "%s %s %s was sent to %s and decided by %s", o.ID, o.Verb, o.Name, o.Server, all[0].server)
+		case o.wasDecided() && int(all[0].Code) != o.Code:
+			r.fail("decisions", "%s %s %s was answered %d; the decision says %d", o.ID, o.Verb, o.Name, o.Code, all[0].Code)
+		case o.wasDecided():
+			r.count("decided requests")
+		}
+		if o.Resource == "namespaces" && o.Verb == "delete" {
+			deleted[o.Name] = true
+		}
+	}
+}
+
+// wasDecided reports whether the answer says that the server has decided about the request. A server
+// that ends or is overloaded refuses requests before that.
+func (o *Operation) wasDecided() bool {
+	switch o.Code {
+	case 0, http.StatusTooManyRequests, http.StatusServiceUnavailable, http.StatusUnauthorized:
+		return false
+	}
+	return true
+}
+
+// isAboutToEnd reports whether the server was killed soon after its answer.
+func (h *History) isAboutToEnd(o *Operation) bool {
+	return slices.ContainsFunc(h.Lives, func(l Life) bool {
+		return l.Server == o.Server && l.Killed && l.End > o.Start && l.End < o.End+logDelay.Nanoseconds()
+	})
+}

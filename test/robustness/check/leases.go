@@ -1,0 +1,121 @@
+package check
+
+import (
+	"cmp"
+	"path"
+	"slices"
+	"time"
+
+	coordinationv1 "k8s.io/api/coordination/v1"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+)
+
+// leaseKey is the key of the Lease of the leader's controllers.
+const leaseKey = keyPrefix + "leases/kube-system/gatehouse-controllers"
+
+// accounts are the names under which controllers make requests, at the end of their user agent.
+var accounts = []string{"namespace-controller", "service-account-controller", "generic-garbage-collector",
+	"root-ca-cert-publisher", "resourcequota-controller"}
+
+// clockError is how well the clock of a lease's holder is known.
+const clockError = 500 * time.Millisecond
+
+// term is the time in which one process held the lease.
+type term struct {
+	holder string
+	// acquired and renewed are times by the clock of the holder, in nanoseconds.
+	acquired, renewed, duration int64
+	wasReleased                 bool
+	// skew is how far the clock of the holder was ahead.
+	skew int64
+}
+
+// controllersWrite is a write of a server's controllers, at a time by the test's clock.
+type controllersWrite struct {
+	life string
+	at   int64
+	what string
+}
+
+// checkLeases checks that the controllers of two servers never work at the same time. A process takes
+// the lease only if the one before has given it away, or hasn't renewed it for as long as it lasts. In
+// a term only one process' controllers write.
+func (h *History) checkLeases(s *store, r *Report) {
+	terms := s.terms(r)
+	for i, t := range terms {
+		r.count("leader's terms")
+		if i == 0 || terms[i-1].wasReleased {
+			continue
+		}
+		before := terms[i-1]
+		early := before.renewed - before.skew + before.duration - (t.acquired - t.skew)
+		if early > clockError.Nanoseconds() {
+			r.fail("leases", "%s took the lease %s before %s lost it", t.holder, time.Duration(early), before.holder)
+		}
+	}
+	now := -1
+	var by *controllersWrite
+	for _, w := range h.controllersWrites() {
+		for now+1 < len(terms) && terms[now+1].acquired-terms[now+1].skew <= w.at+clockError.Nanoseconds() {
+			now, by = now+1, nil
+		}
+		r.count("controllers' writes")
+		if now < 0 {
+			r.fail("leases", "the controllers of %s wrote (%s) before any held the lease", w.life, w.what)
+			continue
+		}
+		if by == nil {
+			by = &w
+		} else if by.life != w.life {
+			r.fail("leases", "in the term of %s the controllers of %s wrote (%s), and those of %s (%s) after %s",
+				terms[now].holder, by.life, by.what, w.life, w.what, time.Duration(w.at-by.at))
+		}
+	}
+}
+
+// terms returns the terms of all holders of the lease.
+func (s *store) terms(r *Report) (terms []*term) {
+	for _, v := range s.versions[leaseKey] {
+		l, ok := v.object.(*coordinationv1.Lease)
+		if !ok || l.Spec.HolderIdentity == nil || l.Spec.RenewTime == nil || l.Spec.AcquireTime == nil {
+			r.fail("leases", "revision %d: the lease is gone or incomplete", v.revision)
+			continue
+		}
+		r.count("lease renewals")
+		var now *term
+		if len(terms) > 0 {
+			now = terms[len(terms)-1]
+		}
+		renewed := l.Spec.RenewTime.UnixNano()
+		switch holder := *l.Spec.HolderIdentity; {
+		case holder == "":
+			if now != nil {
+				now.wasReleased = true
+			}
+		case now != nil && holder == now.holder && !now.wasReleased:
+			// The record is never early. So the clock is ahead by the greatest difference.
+			now.renewed, now.skew = renewed, max(now.skew, renewed-v.seen)
+		default:
+			terms = append(terms, &term{holder: holder, acquired: l.Spec.AcquireTime.UnixNano(), renewed: renewed,
+				skew: renewed - v.seen, duration: int64(*l.Spec.LeaseDurationSeconds) * time.Second.Nanoseconds()})
+		}
+	}
+	return terms
+}
+
+// controllersWrites returns the admitted writes of all servers' controllers, in the order of time.
+func (h *History) controllersWrites() (writes []controllersWrite) {
+	for _, life := range h.Lives {
+		for _, d := range h.Decisions[life.Decisions] {
+			account := path.Base(d.Request.UserAgent)
+			if d.Verdict == v1alpha1.Admitted && slices.Contains(accounts, account) {
+				what := account + ": " + d.Request.Operation + " " + d.Request.Resource + " " + d.Request.Namespace + "/" +
+					d.Request.Name
+				writes = append(writes, controllersWrite{life.Decisions, d.Time.UnixNano() - life.Skew, what})
+			}
+		}
+	}
+	slices.SortFunc(writes, func(a, b controllersWrite) int { return cmp.Compare(a.at, b.at) })
+	return writes
+}

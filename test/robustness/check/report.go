@@ -1,0 +1,74 @@
+package check
+
+import (
+	"fmt"
+	"maps"
+	"slices"
+	"strings"
+)
+
+// shown is how many violations of one kind a report prints.
+const shown = 10
+
+// Report is the result of the checks.
+type Report struct {
+	// Checked counts what was checked, by what it is.
+	Checked map[string]int
+	// Violations are what must not have happened, by the check that found it.
+	Violations map[string][]string
+}
+
+// Check runs all checks.
+func (h *History) Check() *Report {
+	r := &Report{Checked: map[string]int{}, Violations: map[string][]string{}}
+	s := newStore(h, r)
+	h.checkRegisters(s, r)
+	h.checkWrites(s, r)
+	h.checkLists(s, r)
+	h.checkWatches(s, r)
+	h.checkQuotas(s, r)
+	h.checkGenerations(r)
+	h.checkDecisions(r)
+	h.checkLeases(s, r)
+	for _, f := range h.Faults {
+		r.count("fault " + f.Kind)
+		r.count("faults")
+	}
+	return r
+}
+
+func (r *Report) count(what string) { r.Checked[what]++ }
+
+func (r *Report) fail(check, format string, args ...any) {
+	r.Violations[check] = append(r.Violations[check], fmt.Sprintf(format, args...))
+}
+
+// Require adds a violation for each thing of which fewer than the minimum were checked.
+func (r *Report) Require(minimum map[string]int) {
+	for _, what := range slices.Sorted(maps.Keys(minimum)) {
+		if r.Checked[what] < minimum[what] {
+			r.fail("enough", "%d %s were checked, want at least %d", r.Checked[what], what, minimum[what])
+		}
+	}
+}
+
+// OK reports whether there are no violations.
+func (r *Report) OK() bool { return len(r.Violations) == 0 }
+
+// String returns what was checked and what was found, in lines.
+func (r *Report) String() string {
+	var b strings.Builder
+	for _, what := range slices.Sorted(maps.Keys(r.Checked)) {
+		fmt.Fprintf(&b, "%8d %s\n", r.Checked[what], what)
+	}
+	for _, check := range slices.Sorted(maps.Keys(r.Violations)) {
+		found := r.Violations[check]
+		for _, text := range found[:min(len(found), shown)] {
+			fmt.Fprintf(&b, "VIOLATION %s: %s\n", check, text)
+		}
+		if len(found) > shown {
+			fmt.Fprintf(&b, "VIOLATION %s: and %d more\n", check, len(found)-shown)
+		}
+	}
+	return b.String()
+}

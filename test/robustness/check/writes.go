@@ -1,0 +1,90 @@
+package check
+
+import (
+	"net/http"
+	"slices"
+)
+
+// checkWrites compares the answers about objects of Registers with etcd's history: what was
+// acknowledged is stored, what was refused isn't, and what was read was there.
+func (h *History) checkWrites(s *store, r *Report) {
+	for i := range h.Operations {
+		o := &h.Operations[i]
+		if o.Resource != "configmaps" || o.Namespace != Registers || o.isUnknown() {
+			continue
+		}
+		key := registerKey(o.Name)
+		switch {
+		case o.Code == http.StatusNotFound || o.Code == http.StatusConflict:
+			if revision := s.values[o.Value]; o.Value != "" && revision != 0 {
+				r.fail("writes", "%s %s %s got %d and is stored, at revision %d", o.ID, o.Verb, o.Name, o.Code, revision)
+			}
+		case o.Verb == "delete":
+			r.count("acknowledged deletes")
+			if !slices.ContainsFunc(s.versions[key], func(v version) bool { return v.object == nil }) {
+				r.fail("writes", "%s delete %s was acknowledged, and etcd has no such deletion", o.ID, o.Name)
+			}
+		case o.Object != nil:
+			if o.Value != "" {
+				r.count("acknowledged writes")
+				if o.Object.Value != o.Value {
+					r.fail("writes", "%s %s %s wrote %s and was answered %s", o.ID, o.Verb, o.Name, o.Value, o.Object.Value)
+				}
+			}
+			stored, ok := s.changed(key, o.Object.Revision)
+			if !ok || stored.object == nil || stored.value != o.Object.Value {
+				r.fail("writes", "%s %s %s was answered %s at revision %d; etcd has %q there", o.ID, o.Verb, o.Name,
+					o.Object.Value, o.Object.Revision, stored.value)
+			}
+		}
+	}
+}
+
+// checkLists checks that each list of Registers is what was stored at its revision. A list must know
+// every write that was acknowledged before the request, unless it allowed any revision.
+func (h *History) checkLists(s *store, r *Report) {
+	type acknowledgement struct{ at, revision int64 }
+	var acknowledged []acknowledgement
+	for i := range h.Operations {
+		if o := &h.Operations[i]; o.Object != nil && o.Code != 0 {
+			acknowledged = append(acknowledged, acknowledgement{o.End, o.Object.Revision})
+		}
+	}
+	slices.SortFunc(acknowledged, func(a, b acknowledgement) int { return int(a.at - b.at) })
+	latest, next := int64(0), 0
+	for i := range h.Operations { // in the order of Start
+		o := &h.Operations[i]
+		for ; next < len(acknowledged) && acknowledged[next].at < o.Start; next++ {
+			latest = max(latest, acknowledged[next].revision)
+		}
+		if o.List == nil || o.Code != http.StatusOK {
+			continue
+		}
+		r.count("lists")
+		if !o.MayBeOld && o.List.Revision < latest {
+			r.fail("lists", "%s is of revision %d, and %d was acknowledged before", o.ID, o.List.Revision, latest)
+		}
+		got := map[string]Object{}
+		for _, object := range o.List.Objects {
+			got[object.Name] = object
+		}
+		if len(got) != len(o.List.Objects) {
+			r.fail("lists", "%s has an object twice", o.ID)
+		}
+		there := 0
+		for _, name := range s.names {
+			stored := s.at(registerKey(name), o.List.Revision)
+			if stored.object == nil {
+				continue
+			}
+			there++
+			if object, ok := got[name]; !ok || object.Revision != stored.revision || object.Value != stored.value {
+				r.fail("lists", "%s, of revision %d, has %+v as %s; stored was %s at revision %d", o.ID, o.List.Revision,
+					object, name, stored.value, stored.revision)
+			}
+		}
+		if there != len(got) {
+			r.fail("lists", "%s, of revision %d, has %d objects; stored were %d", o.ID, o.List.Revision, len(got), there)
+		}
+	}
+}
