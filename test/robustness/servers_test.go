@@ -1,0 +1,150 @@
+package robustness_test
+
+import (
+	"context"
+	"crypto/tls"
+	"errors"
+	"fmt"
+	"net"
+	"net/http"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"sync"
+	"testing"
+	"time"
+
+	"k8s.io/client-go/rest"
+	"k8s.io/client-go/tools/clientcmd"
+
+	"gatehouse.dev/test/program"
+	"gatehouse.dev/test/robustness/check"
+)
+
+// server is a Gatehouse server.
+type server struct {
+	process
+	record *record
+	dir    string
+	// address is where it listens, proxied is where clients find it.
+	address, proxied string
+	etcd             string
+	// lives is how often it was started.
+	lives int
+	life  check.Life
+
+	credentials func() (*tls.Config, error)
+}
+
+// startServers starts servers over the members.
+func startServers(t testing.TB, dir string, n *network, m *members, r *record) (servers []*server) {
+	t.Helper()
+	for i := range 2 {
+		name := filepath.Join(dir, fmt.Sprintf("server-%d", i))
+		s := &server{process: process{name: filepath.Base(name), log: name + ".log"}, record: r, dir: name,
+			address: freeAddress(t)}
+		s.proxied = n.proxy(t, "clients", s.name, s.address)
+		var endpoints []string
+		for _, one := range m.all {
+			endpoints = append(endpoints, "http://"+n.proxy(t, s.name, one.name, one.client))
+		}
+		s.etcd = strings.Join(endpoints, ",")
+		s.credentials = sync.OnceValues(s.readCredentials)
+		if err := s.run(0); err != nil {
+			t.Fatal(err)
+		}
+		t.Cleanup(s.kill)
+		if err := s.awaitReady(t.Context()); err != nil {
+			t.Fatal(err)
+		}
+		servers = append(servers, s)
+	}
+	return servers
+}
+
+// run starts the server's process, with a clock that is ahead.
+func (s *server) run(skew time.Duration) error {
+	self, err := os.Executable()
+	if err != nil {
+		return err
+	}
+	_, port, err := net.SplitHostPort(s.address)
+	if err != nil {
+		return err
+	}
+	s.lives++
+	s.life = check.Life{Server: s.name, Start: time.Now().UnixNano(), Skew: skew.Nanoseconds(),
+		Decisions: strings.Replace(check.DecisionsFiles, "*", fmt.Sprintf("%s-%d", s.name, s.lives), 1)}
+	command := exec.Command(self, "serve", "--data-dir="+s.dir, "--secure-port="+port, "--etcd-servers="+s.etcd,
+		"--decision-log-path="+filepath.Join(s.record.dir, s.life.Decisions), "--decision-log-maxsize=10000")
+	command.Env = append(os.Environ(), as+"=server", clockAhead+"="+skew.String())
+	return s.start(command, program.Start)
+}
+
+// end records the end of a process.
+func (s *server) end(killed bool) {
+	s.life.End, s.life.Killed = time.Now().UnixNano(), killed
+	s.record.add(check.LivesFile, s.life)
+}
+
+// awaitReady waits until the server is ready, and starts it again if it ends before that.
+func (s *server) awaitReady(ctx context.Context) error {
+	err := within(ctx, recovery, func(ctx context.Context) error {
+		if s.hasEnded() {
+			s.end(true)
+			if err := s.run(time.Duration(s.life.Skew)); err != nil {
+				return err
+			}
+		}
+		client, err := s.client(s.address)
+		if err != nil {
+			return err
+		}
+		defer client.CloseIdleConnections()
+		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/readyz"), nil)
+		if err != nil {
+			return err
+		}
+		answer, err := client.Do(request)
+		if err != nil {
+			return err
+		}
+		defer answer.Body.Close()
+		if answer.StatusCode != http.StatusOK {
+			return errors.New(answer.Status)
+		}
+		return nil
+	})
+	if err != nil {
+		return fmt.Errorf("%s: %w", s.name, err)
+	}
+	return nil
+}
+
+func (s *server) url(path string) string { return "https://" + s.address + path }
+
+// client returns a client with connections of its own, to one of the server's addresses. It never
+// sends a request again.
+func (s *server) client(address string) (*http.Client, error) {
+	config, err := s.credentials()
+	if err != nil {
+		s.credentials = sync.OnceValues(s.readCredentials) // it may have none yet
+		return nil, err
+	}
+	return &http.Client{Transport: &http.Transport{
+		TLSClientConfig: config.Clone(),
+		TLSNextProto:    map[string]func(string, *tls.Conn) http.RoundTripper{}, // HTTP/1.1
+		DialContext: func(ctx context.Context, network, _ string) (net.Conn, error) {
+			return (&net.Dialer{}).DialContext(ctx, network, address)
+		},
+	}}, nil
+}
+
+func (s *server) readCredentials() (*tls.Config, error) {
+	config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(s.dir, "admin.kubeconfig"))
+	if err != nil {
+		return nil, err
+	}
+	return rest.TLSConfigFor(config)
+}
