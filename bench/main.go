@@ -98,7 +98,7 @@ func run(ctx context.Context, o options) error {
 	}
 	defer os.RemoveAll(dir)
 	progress("building the programs")
-	if err := peers.Build(ctx, dir); err != nil {
+	if err := peers.Build(ctx, dir, peers.Servers...); err != nil {
 		return err
 	}
 	for _, alone := range []struct {

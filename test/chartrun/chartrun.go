@@ -61,7 +61,7 @@ func Isolated(t *testing.T, environment ...string) bool {
 		}
 		environment = append(environment, programs+"="+dir)
 	}
-	return runIsolated(t, environment...)
+	return program.Isolated(t, environment...)
 }
 
 const values = `

@@ -30,7 +30,7 @@ const differentialTimeout = 44 * time.Minute
 func TestDifferential(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), differentialTimeout)
 	defer cancel()
-	bin := pair.Programs(ctx, t)
+	bin := pair.Programs(ctx, t, peers.Servers...)
 	documented := pair.Words(t, "../../docs/differences.md")
 	t.Run("Flags", func(t *testing.T) {
 		startPair(ctx, t, bin, pair.OptionalPlugins, gateFlags...).compare(ctx, t, documented, append(requests(), gateRequests(t)...))

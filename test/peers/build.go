@@ -1,8 +1,9 @@
-// Package peers builds Gatehouse, kube-apiserver and etcd, and starts them as processes of their own,
-// so that tests and benchmarks can send all of them the same requests.
+// Package peers builds Gatehouse, Kubernetes' programs and etcd, and starts them as processes of
+// their own, so that tests and benchmarks can send Gatehouse and kube-apiserver the same requests,
+// or run Kubernetes around Gatehouse.
 //
-// kube-apiserver and etcd have dependencies that the main module doesn't have. Build therefore runs
-// in a module whose go.mod names the programs as tools: bench or test/differential.
+// Kubernetes' programs and etcd have dependencies that the main module doesn't have. Build therefore
+// runs in a module whose go.mod names the programs as tools: bench or test/differential.
 package peers
 
 import (
@@ -21,7 +22,15 @@ const (
 	GatehouseWebhook = "gatehouse-webhook"
 	KubeAPIServer    = "kube-apiserver"
 	Etcd             = "etcd"
+
+	ControllerManager = "kube-controller-manager"
+	Scheduler         = "kube-scheduler"
+	Kubeadm           = "kubeadm"
+	Kwok              = "kwok" // plays kubelets
 )
+
+// Servers are the programs that tests and benchmarks compare.
+var Servers = []string{Gatehouse, GatehouseWebhook, KubeAPIServer, Etcd}
 
 // Packages has the package of each program.
 var Packages = map[string]string{
@@ -29,13 +38,19 @@ var Packages = map[string]string{
 	GatehouseWebhook: "gatehouse.dev/cmd/gatehouse-webhook",
 	KubeAPIServer:    "k8s.io/kubernetes/cmd/kube-apiserver",
 	Etcd:             "go.etcd.io/etcd/server/v3",
+
+	ControllerManager: "k8s.io/kubernetes/cmd/kube-controller-manager",
+	Scheduler:         "k8s.io/kubernetes/cmd/kube-scheduler",
+	Kubeadm:           "k8s.io/kubernetes/cmd/kubeadm",
+	Kwok:              "sigs.k8s.io/kwok/cmd/kwok",
 }
 
-// Build builds all programs into dir.
-func Build(ctx context.Context, dir string) error {
-	for program, pkg := range Packages {
+// Build builds programs into dir.
+func Build(ctx context.Context, dir string, programs ...string) error {
+	for _, program := range programs {
+		pkg := Packages[program]
 		args := []string{"build", "-o", filepath.Join(dir, program)}
-		if program == KubeAPIServer {
+		if strings.HasPrefix(pkg, "k8s.io/kubernetes/") {
 			flags, err := versionFlags(ctx)
 			if err != nil {
 				return err
@@ -51,8 +66,9 @@ func Build(ctx context.Context, dir string) error {
 	return nil
 }
 
-// versionFlags returns the linker's flags that give kube-apiserver its version, as Kubernetes' own
-// build does. Without them it warns of APIs that are deprecated only later, and hides no metric.
+// versionFlags returns the linker's flags that give Kubernetes' programs their version, as Kubernetes'
+// own build does. Without them kube-apiserver warns of APIs that are deprecated only later, and hides
+// no metric.
 func versionFlags(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
 	if err != nil {

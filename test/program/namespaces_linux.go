@@ -18,12 +18,12 @@ func EnterNamespaces() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making namespaces: %w", err)
 	}
-	return PrepareNamespaces()
+	return prepareNamespaces()
 }
 
-// PrepareNamespaces sets up the new namespaces that the calling thread is in, as EnterNamespaces
+// prepareNamespaces sets up the new namespaces that the calling thread is in, as EnterNamespaces
 // says.
-func PrepareNamespaces() error {
+func prepareNamespaces() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("keeping mounts private: %w", err)
 	}
@@ -61,3 +61,6 @@ func Bind(other, directory string) error {
 	}
 	return nil
 }
+
+// Unbind ends what Bind did. What is open there stays so.
+func Unbind(directory string) error { return unix.Unmount(directory, unix.MNT_DETACH) }

@@ -9,3 +9,6 @@ func EnterNamespaces() error { return errors.ErrUnsupported }
 
 // Bind returns an error.
 func Bind(other, directory string) error { return errors.ErrUnsupported }
+
+// Unbind returns an error.
+func Unbind(string) error { return errors.ErrUnsupported }

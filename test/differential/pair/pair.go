@@ -21,13 +21,13 @@ import (
 // empty, tests build them.
 const ProgramsVariable = "DIFFERENTIAL_BIN"
 
-// Programs returns a directory with the programs, which it builds if there is none yet.
-func Programs(ctx context.Context, t *testing.T) string {
+// Programs returns a directory with programs, which it builds if there is none yet.
+func Programs(ctx context.Context, t *testing.T, programs ...string) string {
 	t.Helper()
 	bin := os.Getenv(ProgramsVariable)
 	if bin == "" {
 		bin = t.TempDir()
-		if err := peers.Build(ctx, bin); err != nil {
+		if err := peers.Build(ctx, bin, programs...); err != nil {
 			t.Fatal(err)
 		}
 	}

@@ -17,6 +17,7 @@ import (
 
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/test/differential/pair"
+	"gatehouse.dev/test/peers"
 )
 
 var (
@@ -43,7 +44,7 @@ const (
 func TestRandom(t *testing.T) {
 	ctx, cancel := context.WithTimeout(t.Context(), *duration+20*time.Minute)
 	defer cancel()
-	bin := pair.Programs(ctx, t)
+	bin := pair.Programs(ctx, t, peers.Servers...)
 	documented := pair.Words(t, "../../../docs/differences.md")
 	for _, d := range differences {
 		if !strings.Contains(documented, d.words) {

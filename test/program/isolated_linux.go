@@ -1,4 +1,4 @@
-package chartrun
+package program
 
 import (
 	"errors"
@@ -13,32 +13,33 @@ import (
 	"golang.org/x/sys/unix"
 
 	"gatehouse.dev/test/needs"
-	"gatehouse.dev/test/program"
 )
 
 // isolated is in the environment of the processes with namespaces of their own.
 const isolated = "GATEHOUSE_TEST_ISOLATED"
 
-// Before TestMain: servers that tests share start there.
+// Before TestMain: servers that tests share start there. Programs that link the package, such as
+// benchmarks, never have the variable.
 func init() {
 	if os.Getenv(isolated) == "" {
 		return
 	}
-	if err := program.PrepareNamespaces(); err != nil {
+	if err := prepareNamespaces(); err != nil {
 		fmt.Fprintln(os.Stderr, "The test's namespaces:", err)
 		os.Exit(1)
 	}
 }
 
-// runIsolated runs the test once more in a process with namespaces of its own, and reports whether
-// this is that process.
-func runIsolated(t *testing.T, environment ...string) bool {
+// Isolated runs a test once more, in a process with a network and mounts of its own, and reports
+// whether this is that process. Another process has nothing left to do. The network is as
+// EnterNamespaces says. The process gets the environment besides this one's.
+func Isolated(t *testing.T, environment ...string) bool {
 	t.Helper()
 	if os.Getenv(isolated) != "" {
 		return true
 	}
 	if os.Geteuid() != 0 {
-		needs.Missing(t, "root, to run pods")
+		needs.Missing(t, "root, to make namespaces")
 	}
 	binary, err := os.Executable()
 	if err != nil {
