@@ -21,6 +21,7 @@
 //   - lists: a list isn't what was stored at its revision, or lacks what was acknowledged before it.
 //   - watches: an event is missing, wrong, there twice or in the wrong order.
 //   - quotas: a quota's usage isn't that of the objects at a revision of etcd.
+//   - refusals: a quota refused a request although there was room.
 //   - generations: a server went back to an older policy or webhook.
 //   - decisions: a request has no decision, two, or one that doesn't fit its answer.
 //   - leases: the controllers of two servers worked at the same time.

@@ -29,13 +29,10 @@ func (c *client) quotas(ctx context.Context) {
 				object{"spec": object{"hard": limits}})
 		case choice < 11:
 			o.Verb, o.Resource, o.Name = "create", "configmaps", o.ID
-			content := object{"metadata": object{"name": o.Name}}
 			if choice < 6 {
 				o.Resource = "pods"
-				container := object{"name": "one", "image": "one", "resources": object{"requests": object{"cpu": "100m"}}}
-				content["spec"] = object{"automountServiceAccountToken": false, "containers": []object{container}}
 			}
-			c.send(o, http.MethodPost, path(check.Quotas, o.Resource, ""), asJSON, content)
+			c.send(o, http.MethodPost, path(check.Quotas, o.Resource, ""), asJSON, check.CountedObject(o.Resource, o.Name))
 			if o.Code == 0 || o.Code == http.StatusCreated {
 				mine = append(mine, made{o.Resource, o.Name})
 			}

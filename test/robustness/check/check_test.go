@@ -106,13 +106,18 @@ func right() *History {
 	w6 := operation("w6", "create", 12, 0, nil)
 	w6.Name = "b"
 	w7 := operation("w7", "patch", 14, 0, nil) // didn't happen
+	q1 := operation("q1", "create", 20, 201, &Object{Name: "x", Revision: 7})
+	q1.Namespace, q1.Name, q1.Value = Quotas, "x", ""
+	q2 := operation("q2", "create", 22, 403, nil)
+	q2.Namespace, q2.Name, q2.Value, q2.Message = Quotas, "y", "", "exceeded quota"
 	list := operation("l1", "list", 16, 200, nil)
 	list.Name, list.List = "", &List{Revision: 8, Objects: []Object{*object(4, "w4", 2), {Name: "b", Revision: 5, Value: "w6"}}}
 	old := operation("l2", "list", 18, 200, nil)
 	old.Name, old.MayBeOld, old.List = "", true, &List{Revision: 1, Objects: []Object{*object(1, "w1", 1)}}
 	h.Operations = []Operation{operation("w1", "create", 0, 201, object(1, "w1", 1)), w2,
 		operation("g1", "get", 4, 200, object(2, "w2", 1)), operation("w3", "delete", 6, 200, nil),
-		operation("g2", "get", 7, 404, nil), operation("w4", "create", 8, 201, object(4, "w4", 2)), w5, w6, w7, list, old}
+		operation("g2", "get", 7, 404, nil), operation("w4", "create", 8, 201, object(4, "w4", 2)), w5, w6, w7, list, old,
+		q1, q2}
 	h.Watches = []Watch{
 		{Client: "watcher", From: 1, Events: []WatchEvent{{"MODIFIED", "a", 2, "w2"}, {"DELETED", "a", 3, "w2"}}},
 		{Client: "watcher", From: 3, Events: []WatchEvent{{"ADDED", "a", 4, "w4"}, {"ADDED", "b", 5, "w6"},
@@ -121,7 +126,7 @@ func right() *History {
 	h.Lives = []Life{{Server: "one", End: 100 * second, Decisions: "one"},
 		{Server: "two", End: 100 * second, Decisions: "two", Skew: 20 * second}}
 	h.Decisions = map[string][]v1alpha1.Decision{
-		"one": {decision("w1", 201, 0, ""), decision("w2", 200, 0, ""), decision("w3", 200, 0, ""), decision("w4", 201, 0, ""),
+		"one": {decision("q1", 201, 0, ""), decision("q2", 403, 0, ""), decision("w1", 201, 0, ""), decision("w2", 200, 0, ""), decision("w3", 200, 0, ""), decision("w4", 201, 0, ""),
 			decision("w5", 409, 0, ""), decision("c1", 200, 11, "x/namespace-controller"),
 			decision("c4", 200, 31, "x/namespace-controller")},
 		"two": {decision("c2", 200, 48, "x/namespace-controller"), decision("c3", 200, 49, "x/namespace-controller")},
@@ -144,7 +149,7 @@ func TestRight(t *testing.T) {
 	r.Require(map[string]int{"registers": 2, "create requests on registers": 3, "unknown outcomes": 2, "acknowledged writes": 3,
 		"acknowledged deletes": 1, "lists": 2, "watches": 2, "resumed watches": 1, "watch events": 4, "bookmarks": 1,
 		"revisions": 14, "revisions with quotas": 4, "writes with a policy": 3, "policy generations seen by a server": 2,
-		"webhook generations seen by a server": 2, "decisions": 9, "decided requests": 5, "leader's terms": 3,
+		"webhook generations seen by a server": 2, "decisions": 11, "decided requests": 7, "refusals by quota": 1, "acknowledged writes with a quota": 1, "leader's terms": 3,
 		"lease renewals": 5, "controllers' writes": 4, "faults": 1, "fault rain": 1})
 	if !r.OK() {
 		t.Error(r)
@@ -207,19 +212,28 @@ func TestWrong(t *testing.T) {
 			h.Revisions[5].Events[0], h.Revisions[6].Events[0] = quotaOf("0", "0"), quotaOf("1", "0")
 		}, "quotas"},
 
+		"a counted write is lost": {func(h *History) { h.Revisions[6].Events = nil }, "writes"},
+		"a refusal with room": {func(h *History) {
+			h.Revisions[6].Events[0], h.Revisions[7].Events[0] = quotaOf("1", "2"), quotaOf("1", "2")
+			h.Revisions[8].Events[0], h.Revisions[9].Seen = quotaOf("0", "2"), 23*second
+		}, "refusals"},
+		"a refusal before the quota was full": {func(h *History) {
+			h.Operations = append(h.Operations, operation("w8", "patch", 24, 200, &Object{Name: "a", Revision: 6, Value: "w8"}))
+		}, "refusals"},
+
 		"a policy goes backwards":      {func(h *History) { h.find("w2").Object.Policy = 3 }, "generations"},
 		"a webhook goes backwards":     {func(h *History) { h.find("w2").Object.Webhook = 3 }, "generations"},
 		"a policy isn't applied":       {func(h *History) { h.find("w1").Object.Policy = 0 }, "generations"},
 		"a request has two decisions":  {func(h *History) { h.Decisions["two"] = append(h.Decisions["two"], decision("w1", 201, 0, "")) }, "decisions"},
-		"a request has no decision":    {func(h *History) { h.Decisions["one"] = h.Decisions["one"][1:] }, "decisions"},
+		"a request has no decision":    {func(h *History) { h.Decisions["one"] = h.Decisions["one"][3:] }, "decisions"},
 		"another server has decided":   {func(h *History) { h.find("w2").Server = "two" }, "decisions"},
-		"a decision has another code":  {func(h *History) { h.Decisions["one"][0].Code = 409 }, "decisions"},
-		"a killed server is no excuse": {func(h *History) { h.Decisions["one"] = h.Decisions["one"][1:]; h.Lives[0].Killed = true }, "decisions"},
+		"a decision has another code":  {func(h *History) { h.Decisions["one"][2].Code = 409 }, "decisions"},
+		"a killed server is no excuse": {func(h *History) { h.Decisions["one"] = h.Decisions["one"][3:]; h.Lives[0].Killed = true }, "decisions"},
 
 		"a lease is taken early":         {func(h *History) { h.Revisions[11].Events[0] = lease("second", 44, 47) }, "leases"},
 		"a lease is gone":                {func(h *History) { h.Revisions[10].Events[0] = Event{Key: leaseKey, Deleted: true} }, "leases"},
-		"controllers work on":            {func(h *History) { h.Decisions["one"][5] = decision("c1", 200, 29, "x/namespace-controller") }, "leases"},
-		"controllers work without lease": {func(h *History) { h.Decisions["one"][5] = decision("c1", 200, 5, "x/namespace-controller") }, "leases"},
+		"controllers work on":            {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 29, "x/namespace-controller") }, "leases"},
+		"controllers work without lease": {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 5, "x/namespace-controller") }, "leases"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := right()

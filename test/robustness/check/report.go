@@ -27,6 +27,7 @@ func (h *History) Check() *Report {
 	h.checkLists(s, r)
 	h.checkWatches(s, r)
 	h.checkQuotas(s, r)
+	h.checkRefusals(s, r)
 	h.checkGenerations(r)
 	h.checkDecisions(r)
 	h.checkLeases(s, r)

@@ -5,11 +5,19 @@ import (
 	"slices"
 )
 
-// checkWrites compares the answers about objects of Registers with etcd's history: what was
+// checkWrites compares the answers about objects of Registers and Quotas with etcd's history: what was
 // acknowledged is stored, what was refused isn't, and what was read was there.
 func (h *History) checkWrites(s *store, r *Report) {
 	for i := range h.Operations {
 		o := &h.Operations[i]
+		if o.Namespace == Quotas && o.Object != nil {
+			key := keyPrefix + o.Resource + "/" + Quotas + "/" + o.Name
+			r.count("acknowledged writes with a quota")
+			if stored, ok := s.changed(key, o.Object.Revision); !ok || stored.object == nil {
+				r.fail("writes", "%s %s %s was acknowledged at revision %d, and etcd has no such write", o.ID, o.Verb, key,
+					o.Object.Revision)
+			}
+		}
 		if o.Resource != "configmaps" || o.Namespace != Registers || o.isUnknown() {
 			continue
 		}
