@@ -8,8 +8,8 @@
 //	go test ./test/robustness -v -robustness.seed=7                          the faults of a seed
 //	go test ./test/robustness -v -run=TestCheck -robustness.history=DIR      check a history again
 //
-// A run prints its seed. The same seed causes the same faults and sends the same requests, but not at
-// the same moments.
+// A run prints its seed. The same seed causes the same faults, and clients choose in the same way, but
+// not at the same moments.
 //
 // # What to do with a violation
 //

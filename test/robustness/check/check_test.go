@@ -66,10 +66,8 @@ func operation(id, verb string, start int64, code int, object *Object) Operation
 	return o
 }
 
-func decision(id string, code int32, at int64, agent string) v1alpha1.Decision {
-	d := v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{Name: id}, Code: code, Verdict: v1alpha1.Admitted}
-	d.Time, d.Request.UserAgent = metav1.NewMicroTime(time.Unix(at, 0)), agent
-	return d
+func decision(id string, code int, at int64, agent string) Decision {
+	return Decision{ID: id, Code: code, Time: at * second, UserAgent: agent}
 }
 
 // right returns a history without a violation. The clock of the second server is 20 seconds ahead.
@@ -125,7 +123,7 @@ func right() *History {
 	}
 	h.Lives = []Life{{Server: "one", End: 100 * second, Decisions: "one"},
 		{Server: "two", End: 100 * second, Decisions: "two", Skew: 20 * second}}
-	h.Decisions = map[string][]v1alpha1.Decision{
+	h.Decisions = map[string][]Decision{
 		"one": {decision("q1", 201, 0, ""), decision("q2", 403, 0, ""), decision("w1", 201, 0, ""), decision("w2", 200, 0, ""), decision("w3", 200, 0, ""), decision("w4", 201, 0, ""),
 			decision("w5", 409, 0, ""), decision("c1", 200, 11, "x/namespace-controller"),
 			decision("c4", 200, 31, "x/namespace-controller")},
@@ -249,7 +247,7 @@ func TestWrong(t *testing.T) {
 // What a killed server answered just before its end may have no decision.
 func TestKilled(t *testing.T) {
 	h := right()
-	h.Decisions["one"] = slices.DeleteFunc(h.Decisions["one"], func(d v1alpha1.Decision) bool { return d.Name == "w4" })
+	h.Decisions["one"] = slices.DeleteFunc(h.Decisions["one"], func(d Decision) bool { return d.ID == "w4" })
 	h.Lives = append(h.Lives, Life{Server: "one", Killed: true, End: h.find("w4").End + second})
 	if r := h.Check(); !r.OK() {
 		t.Error(r)
@@ -289,7 +287,14 @@ func TestLoad(t *testing.T) {
 	for i := range want.Lives {
 		old := want.Lives[i].Decisions
 		want.Lives[i].Decisions = "decisions-" + old + ".jsonl"
-		write(want.Lives[i].Decisions, anything(want.Decisions[old]), `{"kind":"Deci`)
+		var lines []any
+		for _, d := range want.Decisions[old] {
+			line := v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{Name: d.ID}, Code: int32(d.Code),
+				Time: metav1.NewMicroTime(time.Unix(0, d.Time))}
+			line.Request.UserAgent = d.UserAgent
+			lines = append(lines, line)
+		}
+		write(want.Lives[i].Decisions, lines, `{"kind":"Deci`)
 	}
 	write(LivesFile, anything(want.Lives), "")
 	got, err := Load(dir)

@@ -4,8 +4,6 @@ import (
 	"net/http"
 	"slices"
 	"time"
-
-	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // logDelay bounds how long after its answer a decision is in the log. What a killed server answered
@@ -17,13 +15,13 @@ const logDelay = 2 * time.Second
 func (h *History) checkDecisions(r *Report) {
 	type found struct {
 		server string
-		v1alpha1.Decision
+		Decision
 	}
 	byID := map[string][]found{}
 	for _, life := range h.Lives {
 		for _, d := range h.Decisions[life.Decisions] {
 			r.count("decisions")
-			byID[d.Name] = append(byID[d.Name], found{life.Server, d})
+			byID[d.ID] = append(byID[d.ID], found{life.Server, d})
 		}
 	}
 	for id, all := range byID {
@@ -44,7 +42,7 @@ func (h *History) checkDecisions(r *Report) {
 			r.fail("decisions", "%s %s %s was answered %d by %s and has no decision", o.ID, o.Verb, o.Name, o.Code, o.Server)
 		case all[0].server != o.Server:
 			r.fail("decisions", "%s %s %s was sent to %s and decided by %s", o.ID, o.Verb, o.Name, o.Server, all[0].server)
-		case o.wasDecided() && int(all[0].Code) != o.Code:
+		case o.wasDecided() && all[0].Code != o.Code:
 			r.fail("decisions", "%s %s %s was answered %d; the decision says %d", o.ID, o.Verb, o.Name, o.Code, all[0].Code)
 		case o.wasDecided():
 			r.count("decided requests")

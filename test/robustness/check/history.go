@@ -54,7 +54,7 @@ type History struct {
 	Lives      []Life
 	Faults     []Fault
 	// Decisions are those of each process, by the name of its file.
-	Decisions map[string][]v1alpha1.Decision
+	Decisions map[string][]Decision
 }
 
 // Operation is one request of a client.
@@ -151,6 +151,19 @@ type Life struct {
 	Decisions string `json:"decisions"`
 }
 
+// Decision is what the checks need to know of a decision.
+type Decision struct {
+	// ID is the request's audit ID.
+	ID string
+	// Code is the status of the answer.
+	Code int
+	// Time is a time by the clock of the server.
+	Time      int64
+	UserAgent string
+	// Request is the operation and the object.
+	Request string
+}
+
 // Fault is something that was done to the processes or what is between them.
 type Fault struct {
 	Kind   string `json:"kind"`
@@ -161,7 +174,7 @@ type Fault struct {
 
 // Load reads a history from a directory.
 func Load(dir string) (*History, error) {
-	h := &History{Decisions: map[string][]v1alpha1.Decision{}}
+	h := &History{Decisions: map[string][]Decision{}}
 	err := errors.Join(
 		read(filepath.Join(dir, OperationsFile), &h.Operations),
 		read(filepath.Join(dir, WatchesFile), &h.Watches),
@@ -197,7 +210,7 @@ func read[T any](name string, lines *[]T) error {
 }
 
 // readDecisions reads a decision log. Its last line may be cut off, if the process was killed.
-func readDecisions(name string) (all []v1alpha1.Decision, err error) {
+func readDecisions(name string) (all []Decision, err error) {
 	var cut error
 	err = eachLine(name, func(line []byte) error {
 		if cut != nil {
@@ -205,11 +218,16 @@ func readDecisions(name string) (all []v1alpha1.Decision, err error) {
 		}
 		var one v1alpha1.Decision
 		if cut = json.Unmarshal(line, &one); cut == nil {
-			all = append(all, one)
+			all = append(all, newDecision(&one))
 		}
 		return nil
 	})
 	return all, err
+}
+
+func newDecision(d *v1alpha1.Decision) Decision {
+	return Decision{ID: d.Name, Code: int(d.Code), Time: d.Time.UnixNano(), UserAgent: d.Request.UserAgent,
+		Request: d.Request.Operation + " " + d.Request.Resource + " " + d.Request.Namespace + "/" + d.Request.Name}
 }
 
 func eachLine(name string, do func(line []byte) error) error {

@@ -2,13 +2,12 @@ package check
 
 import (
 	"cmp"
+	"net/http"
 	"path"
 	"slices"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
-
-	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // leaseKey is the key of the Lease of the leader's controllers.
@@ -108,11 +107,9 @@ func (s *store) terms(r *Report) (terms []*term) {
 func (h *History) controllersWrites() (writes []controllersWrite) {
 	for _, life := range h.Lives {
 		for _, d := range h.Decisions[life.Decisions] {
-			account := path.Base(d.Request.UserAgent)
-			if d.Verdict == v1alpha1.Admitted && slices.Contains(accounts, account) {
-				what := account + ": " + d.Request.Operation + " " + d.Request.Resource + " " + d.Request.Namespace + "/" +
-					d.Request.Name
-				writes = append(writes, controllersWrite{life.Decisions, d.Time.UnixNano() - life.Skew, what})
+			account := path.Base(d.UserAgent)
+			if d.Code != 0 && d.Code < http.StatusMultipleChoices && slices.Contains(accounts, account) {
+				writes = append(writes, controllersWrite{life.Decisions, d.Time - life.Skew, account + ": " + d.Request})
 			}
 		}
 	}
