@@ -254,6 +254,15 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// A renewal that is recorded late doesn't change what is known of its holder's clock.
+func TestLate(t *testing.T) {
+	h := right()
+	h.Revisions[9].Seen, h.Revisions[10].Seen = 15*second, 15*second
+	if r := h.Check(); !r.OK() {
+		t.Error(r)
+	}
+}
+
 func TestRequire(t *testing.T) {
 	r := right().Check()
 	r.Require(map[string]int{"faults": 2})

@@ -42,6 +42,9 @@ type controllersWrite struct {
 // a term only one process' controllers write.
 func (h *History) checkLeases(s *store, r *Report) {
 	terms := s.terms(r)
+	for _, t := range terms {
+		t.skew = h.skewFrom(t.skew)
+	}
 	for i, t := range terms {
 		r.count("leader's terms")
 		if i == 0 || terms[i-1].wasReleased {
@@ -93,7 +96,7 @@ func (s *store) terms(r *Report) (terms []*term) {
 				now.wasReleased = true
 			}
 		case now != nil && holder == now.holder && !now.wasReleased:
-			// The record is never early. So the clock is ahead by the greatest difference.
+			// The record is late, if anything. So the clock is ahead by the greatest difference, at least.
 			now.renewed, now.skew = renewed, max(now.skew, renewed-v.seen)
 		default:
 			terms = append(terms, &term{holder: holder, acquired: l.Spec.AcquireTime.UnixNano(), renewed: renewed,
@@ -101,6 +104,21 @@ func (s *store) terms(r *Report) (terms []*term) {
 		}
 	}
 	return terms
+}
+
+// skewFrom returns the skew of a process that is nearest to the least that a skew can be.
+func (h *History) skewFrom(least int64) int64 {
+	found := false
+	var nearest int64
+	for _, life := range h.Lives {
+		if life.Skew >= least-clockError.Nanoseconds() && (!found || life.Skew < nearest) {
+			found, nearest = true, life.Skew
+		}
+	}
+	if !found {
+		return least
+	}
+	return nearest
 }
 
 // controllersWrites returns the admitted writes of all servers' controllers, in the order of time.
