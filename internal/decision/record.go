@@ -17,6 +17,8 @@ type record struct {
 	changes  []change
 	values   Values
 	class    class
+	// clientsID reports whether the client chose the audit ID.
+	clientsID bool
 }
 
 // change holds what a step or a call changed. It becomes a patch once the request was answered.

@@ -97,7 +97,9 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 			next.ServeHTTP(w, req)
 			return
 		}
-		r.Record(req.Context(), info, req.UserAgent(), func(ctx context.Context) (int, *metav1.Status) {
+		recording := r.newRecording(info, req.UserAgent())
+		recording.clientsID = req.Header.Get(auditinternal.HeaderAuditID) != ""
+		r.record(req.Context(), recording, func(ctx context.Context) (int, *metav1.Status) {
 			return Serve(next, w, req.WithContext(ctx))
 		})
 	})
@@ -108,7 +110,15 @@ func (r *Recorder) Filter(next http.Handler) http.Handler {
 // that gets its requests in another way calls Record itself. The user is the one in the context.
 func (r *Recorder) Record(ctx context.Context, info *request.RequestInfo, userAgent string,
 	handle func(context.Context) (code int, status *metav1.Status)) {
-	recording := &recording{start: time.Now(), info: info, userAgent: userAgent, values: r.values}
+	r.record(ctx, r.newRecording(info, userAgent), handle)
+}
+
+func (r *Recorder) newRecording(info *request.RequestInfo, userAgent string) *recording {
+	return &recording{start: time.Now(), info: info, userAgent: userAgent, values: r.values}
+}
+
+func (r *Recorder) record(ctx context.Context, recording *recording,
+	handle func(context.Context) (code int, status *metav1.Status)) {
 	ctx = withRecording(ctx, recording)
 	var code int // stays 0 if handle panics
 	var status *metav1.Status
@@ -179,7 +189,7 @@ func isAudited(ctx context.Context) bool {
 // newRecord returns the record of a request that is over. a is nil if the chain wasn't called.
 func newRecord(ctx context.Context, recording *recording, a *attempt, code int, status *metav1.Status) *record {
 	info := recording.info
-	r := &record{values: recording.values, decision: v1alpha1.Decision{
+	r := &record{values: recording.values, clientsID: recording.clientsID, decision: v1alpha1.Decision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Decision"},
 		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start)},
 		Time:       metav1.NewMicroTime(recording.start),

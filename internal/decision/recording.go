@@ -28,6 +28,8 @@ type recording struct {
 	values    Values
 	// apart is true if the decision is returned, and not stored; see Decide.
 	apart bool
+	// clientsID is true if the client chose the audit ID.
+	clientsID bool
 
 	mu sync.Mutex // objects of a collection are deleted concurrently
 	// only is the current attempt. If the request is about a collection, open has the current

@@ -30,6 +30,7 @@ import (
 // of refusals of one client that tries again and again, leaves the others where they are.
 type Store struct {
 	server   string
+	isShared bool
 	maxCount int
 	maxBytes int64 // of the kept decisions
 
@@ -106,6 +107,11 @@ func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	return s
 }
 
+// SetServer sets the server's name, if it wasn't known to NewStore. isShared reports whether the
+// decisions are shown together with those of other servers. It must be called before there are
+// decisions.
+func (s *Store) SetServer(name string, isShared bool) { s.server, s.isShared = name, isShared }
+
 func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }
 
 func newName() string { return string(uuid.NewUUID()) }
@@ -154,6 +160,9 @@ func (s *Store) add(r *record) {
 	d.Labels = map[string]string{v1alpha1.ServerLabel: s.server}
 	if s.maxCount == 0 {
 		return
+	}
+	if s.isShared && r.clientsID {
+		r.rename() // another server may get the same audit ID
 	}
 	text := encode(d)
 	s.mu.Lock()
@@ -280,13 +289,17 @@ func (s *Store) List(want Filter, limit int64, token string) (*v1alpha1.Decision
 			continue
 		}
 		if limit > 0 && int64(len(list.Items)) == limit {
-			list.Continue = fmt.Sprintf("%d.%s", revision, list.Items[limit-1].ResourceVersion)
+			list.Continue = ContinueToken(list.ResourceVersion, list.Items[limit-1].ResourceVersion)
 			break
 		}
 		list.Items = append(list.Items, *d)
 	}
 	return list, nil
 }
+
+// ContinueToken returns the token with which List goes on after a decision, in a list of a revision.
+// after is the decision's revision, or "0" for none.
+func ContinueToken(revision, after string) string { return revision + "." + after }
 
 // revisionText is the text of a decision, which never changes, and its revision.
 type revisionText struct {
