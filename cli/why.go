@@ -120,6 +120,11 @@ func (w *whyCommand) run(args []string) error {
 	if w.client, err = why.NewClient(config, webhook); err != nil {
 		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 	}
+	defer func() {
+		for _, warning := range w.client.Warnings() {
+			fmt.Fprintf(w.command.ErrOrStderr(), "gatehouse: warning: %s\n", terminal.Escape(warning))
+		}
+	}()
 	switch {
 	case w.lastRefused:
 		return w.explainLast(ctx)
@@ -206,7 +211,7 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 }
 
 // retentionNote explains why nothing may be recorded.
-const retentionNote = ": a server keeps decisions for a while, in memory; if there are several servers, each keeps its own"
+const retentionNote = ": a server keeps decisions for a while, in memory"
 
 // notRecordedNote names the requests that --last-refused doesn't know.
 const notRecordedNote = "; requests that authentication or authorization refused are not recorded, " +

@@ -3,6 +3,7 @@ package dashboard
 import (
 	"context"
 	"fmt"
+	"strings"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -25,6 +26,9 @@ var retry = wait.Backoff{Duration: 250 * time.Millisecond, Factor: 2, Jitter: 0.
 // follow keeps the mirror like the server until ctx ends. It never gives up: an error becomes the
 // mirror's state, and may pass.
 func follow(ctx context.Context, config *rest.Config, namespace string, m *mirror) error {
+	said := &client.Warnings{}
+	config = rest.CopyConfig(config)
+	config.WarningHandler, config.WarningHandlerWithContext = said, nil
 	decisions, err := client.New(config)
 	if err != nil {
 		return err
@@ -37,6 +41,7 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 	}
 	source := &cache.ListWatch{
 		ListWithContextFunc: func(ctx context.Context, options metav1.ListOptions) (runtime.Object, error) {
+			said.Take() // of a list before
 			list, err := readList(ctx, client.Request(decisions, namespace, options), m.filler())
 			say(err)
 			return list, err
@@ -46,7 +51,7 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 			watching, err := client.Request(decisions, namespace, options).Watch(ctx)
 			say(err)
 			if err == nil {
-				m.set(live, "")
+				m.set(live, sentences(said.Take()))
 			}
 			return watching, err
 		},
@@ -56,6 +61,14 @@ func follow(ctx context.Context, config *rest.Config, namespace string, m *mirro
 		Name: "decisions", Backoff: &retry,
 	}).RunWithContext(ctx)
 	return nil
+}
+
+// sentences returns warnings of the server as sentences.
+func sentences(warnings []string) string {
+	for i, w := range warnings {
+		warnings[i] = strings.ToUpper(w[:1]) + w[1:] + "."
+	}
+	return strings.Join(warnings, " ")
 }
 
 // listing makes a Reflector list and then watch. With a watch alone ten thousand decisions take

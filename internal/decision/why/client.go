@@ -28,10 +28,15 @@ type Client struct {
 	decisions rest.Interface
 	// ofWebhook reports whether decisions is a replica of gatehouse webhook.
 	ofWebhook bool
+	warnings  *client.Warnings
 	objects   dynamic.Interface
 	core      kubernetes.Interface
 	mapper    meta.RESTMapper
 }
+
+// Warnings returns what the server warned of since the last call when it was asked for decisions: for example, that
+// another server doesn't answer, whose decisions are missing.
+func (c *Client) Warnings() []string { return c.warnings.Take() }
 
 // NewClient returns a client of the server. webhook, if it isn't nil, is where the decisions are
 // instead: a replica of gatehouse webhook.
@@ -51,13 +56,16 @@ func NewClient(config, webhook *rest.Config) (*Client, error) {
 	if webhook != nil {
 		keeper = webhook
 	}
+	said := &client.Warnings{}
+	keeper = rest.CopyConfig(keeper)
+	keeper.WarningHandler, keeper.WarningHandlerWithContext = said, nil
 	decisions, err := client.New(keeper)
 	if err != nil {
 		return nil, err
 	}
 	discovery := memory.NewMemCacheClient(core.Discovery())
 	mapper := restmapper.NewShortcutExpander(restmapper.NewDeferredDiscoveryRESTMapper(discovery), discovery, nil)
-	return &Client{decisions, webhook != nil, objects, core, mapper}, nil
+	return &Client{decisions, webhook != nil, said, objects, core, mapper}, nil
 }
 
 // Resource returns the resource that kubectl means by a word: the name of a resource, plural,

@@ -181,7 +181,11 @@ func (p *Printer) entry(e *Entry) {
 			e.Omitted))
 	}
 	p.changes(e)
-	p.item("took", fmt.Sprintf("%s, audit ID %s", decision.Took(d.Duration.Duration), d.Name))
+	took := fmt.Sprintf("%s, audit ID %s", decision.Took(d.Duration.Duration), d.Name)
+	if server := d.Labels[v1alpha1.ServerLabel]; server != "" {
+		took += ", server " + server
+	}
+	p.item("took", took)
 }
 
 // maxNotAsked is the number of skipped webhooks and policies that are named.
