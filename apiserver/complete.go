@@ -18,6 +18,7 @@ import (
 // complete derives what was not given and makes the files a server of its own needs. ctx bounds
 // what it starts.
 func (o *Options) complete(ctx context.Context) error {
+	o.sharesEtcd = !o.Embedded() && !o.InProcess
 	if err := o.completeAddresses(); err != nil {
 		return err
 	}

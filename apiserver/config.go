@@ -54,6 +54,7 @@ import (
 	apisopenapi "gatehouse.dev/apis/openapi"
 	"gatehouse.dev/apiserver/storage"
 	"gatehouse.dev/apiserver/upstream"
+	"gatehouse.dev/internal/peers"
 	"gatehouse.dev/internal/quota"
 )
 
@@ -76,6 +77,7 @@ type config struct {
 	proxyTransport  *http.Transport
 	loopback        *loopback                                 // how the server calls itself
 	dialled         *rest.Config                              // how it is called over TLS, if it listens
+	peers           *peers.Peers                              // nil if there can't be any
 	customResources bool                                      // whether CustomResourceDefinitions are served
 	rbac            bool                                      // whether roles and bindings count
 	legacy          []schema.GroupVersionResource             // of Options.Legacy, served
@@ -113,6 +115,9 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	var err error
 	if c.client, err = kubernetes.NewForConfig(g.LoopbackClientConfig); err != nil {
+		return nil, err
+	}
+	if err := c.applyPeers(); err != nil {
 		return nil, err
 	}
 	c.informers = informers.NewSharedInformerFactoryWithOptions(c.client, upstream.InformerResync,
@@ -157,7 +162,10 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	}
 	g.BuildHandlerChainFunc = func(handler http.Handler, generic *server.Config) http.Handler {
 		handler = server.DefaultBuildHandlerChain(c.writes(handler), generic)
-		return o.SecureServing.Listener.(*listener).counted(o.withOuterFilters(handler))
+		if handler = o.withOuterFilters(handler); c.peers != nil {
+			handler = c.peers.Filter(handler)
+		}
+		return o.SecureServing.Listener.(*listener).counted(handler)
 	}
 	g.AggregatedDiscoveryGroupManager = aggregated.NewResourceManager("apis")
 
@@ -353,6 +361,9 @@ func (c *config) applyAuthentication(ctx context.Context) error {
 		for _, e := range o.Extensions {
 			g.Authentication.Authenticator = e.Authenticator(g.Authentication.Authenticator)
 		}
+	}
+	if err := c.admitPeers(); err != nil {
+		return err
 	}
 	if keys := o.Authentication.ServiceAccounts.ExternalPublicKeysGetter; keys != nil {
 		c.publicKeys = keys

@@ -197,6 +197,9 @@ func (c *config) addHooks(s *server.GenericAPIServer) error {
 			return err
 		}
 	}
+	if err := c.addPeersHook(s); err != nil {
+		return err
+	}
 	if err := c.addLeadershipHook(s); err != nil || c.options.InProcess {
 		return err
 	}

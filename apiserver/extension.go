@@ -8,13 +8,15 @@ import (
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server"
+
+	"gatehouse.dev/internal/peers"
 )
 
 // An Extension is an API that is served besides Kubernetes' own and the removed kinds.
 type Extension struct {
 	// Group returns an API group, whose kinds are in Scheme. Its models are in package
-	// apis/openapi. The authorizer is the server's.
-	Group  func(authorizer.Authorizer) *server.APIGroupInfo
+	// apis/openapi.
+	Group  func(ExtensionEnv) *server.APIGroupInfo
 	Scheme *runtime.Scheme
 	// Roles are for administrators to bind. They are created and kept like Kubernetes' default
 	// roles.
@@ -25,6 +27,17 @@ type Extension struct {
 	OuterFilter func(http.Handler) http.Handler
 	// Authenticator is put around the authenticator of requests.
 	Authenticator func(authenticator.Request) authenticator.Request
+}
+
+// An ExtensionEnv is what a server offers to an Extension.
+type ExtensionEnv struct {
+	// Name distinguishes the server from others over the same etcd. It is a label's value.
+	Name string
+	// Authorizer is the server's.
+	Authorizer authorizer.Authorizer
+	// Peers are the other servers over the same etcd, or nil if there can't be any. They answer
+	// requests for APIs of Extensions only.
+	Peers *peers.Peers
 }
 
 // withFilters returns the handler with all filters around it, those of extensions first.

@@ -27,7 +27,7 @@ import (
 // writes these at any time after its start, and again if they are gone.
 func OwnKey(key string) bool {
 	return strings.HasPrefix(key, "leases/kube-system/") || strings.HasPrefix(key, "masterleases/") ||
-		key == "configmaps/kube-system/extension-apiserver-authentication"
+		strings.HasPrefix(key, "gatehouse/servers/") || key == "configmaps/kube-system/extension-apiserver-authentication"
 }
 
 // addIdentityHooks adds hooks that keep a Lease in kube-system, by which the servers over one etcd

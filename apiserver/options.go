@@ -130,6 +130,7 @@ type Options struct {
 	serviceIPs       [2]net.IPNet // the second is empty in a single-stack cluster
 	apiServiceIP     net.IP
 	publishEndpoints bool
+	sharesEtcd       bool // whether other servers may use the same etcd
 }
 
 // NewKubeAPIServerOptions returns the options of kube-apiserver, with its defaults.

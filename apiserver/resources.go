@@ -164,7 +164,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 		}
 	}
 	for _, e := range c.options.Extensions {
-		named = append(named, e.Group(c.generic.Authorization.Authorizer))
+		named = append(named, e.Group(ExtensionEnv{c.options.serverName(), c.generic.Authorization.Authorizer, c.peers}))
 	}
 	if err := s.InstallAPIGroups(named...); err != nil {
 		return err

@@ -1,16 +1,8 @@
 package server
 
 import (
-	"net"
-	"os"
-	"regexp"
-	"strconv"
-	"strings"
-
 	rbacv1 "k8s.io/api/rbac/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/util/validation"
-	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/apiserver/pkg/server"
 	"k8s.io/klog/v2"
 
@@ -23,7 +15,8 @@ import (
 // newRecorder makes the server record its decisions and serve them.
 func (s *Server) newRecorder() (*decision.Recorder, error) {
 	c := s.config
-	s.decisions = decision.NewStore(c.serverName(), c.Decisions.MaxCount, c.Decisions.MaxBytes)
+	// The server's name has its port, which is known once it listens.
+	s.decisions = decision.NewStore("", c.Decisions.MaxCount, c.Decisions.MaxBytes)
 	var err error
 	if s.decisionLog, err = c.Decisions.OpenLog(); err != nil {
 		return nil, err
@@ -34,8 +27,9 @@ func (s *Server) newRecorder() (*decision.Recorder, error) {
 	}
 	recorder := decision.NewRecorder(s.decisions, c.Decisions.Values, listeners...)
 	c.API.Extensions = []apiserver.Extension{{
-		Group: func(authorizer authorizer.Authorizer) *server.APIGroupInfo {
-			return api.Group(s.decisions, authorizer)
+		Group: func(env apiserver.ExtensionEnv) *server.APIGroupInfo {
+			s.decisions.SetServer(env.Name, env.Peers != nil)
+			return api.Group(s.decisions, env.Authorizer, env.Peers)
 		},
 		Scheme: api.Scheme,
 		Roles: []rbacv1.ClusterRole{{
@@ -66,24 +60,3 @@ func (s *Server) closeLogs() {
 		}
 	}
 }
-
-// serverName returns a name for this server, in a label's value, that distinguishes it from others
-// over the same etcd: its host and port.
-func (c *Config) serverName() string {
-	host, err := os.Hostname()
-	if err != nil {
-		host = "localhost"
-	}
-	port := c.API.SecureServing.BindPort
-	if listener := c.API.SecureServing.Listener; listener != nil {
-		if address, ok := listener.Addr().(*net.TCPAddr); ok {
-			port = address.Port
-		}
-	}
-	suffix := "_" + strconv.Itoa(port)
-	host = notInLabels.ReplaceAllString(host, "-")
-	host = host[:min(len(host), validation.LabelValueMaxLength-len(suffix))]
-	return strings.TrimLeft(host, "-_.") + suffix
-}
-
-var notInLabels = regexp.MustCompile(`[^A-Za-z0-9_.-]`)

@@ -311,36 +311,10 @@ func client(t *testing.T, config *rest.Config) dynamic.Interface {
 	return c
 }
 
-// With --decisions=false there is no group. A second server over one etcd has
-// decisions of its own, which its label tells.
-func TestServersOverOneEtcd(t *testing.T) {
-	first := shared()
-	over := gatehousetest.WithConfig(func(c *server.Config) {
-		c.API.Etcd.StorageConfig.Transport.ServerList = []string{first.Etcd.Endpoint()}
-	})
-	second := servertest.Start(t, over)
-	off := servertest.Start(t, over, gatehousetest.WithConfig(func(c *server.Config) { c.Decisions.Enabled = false }))
-	namespace := refused(t, second)
-	has := func(c *servertest.Cluster) map[string]bool {
-		found, err := list(t, c.Dynamic, namespace, "")
-		if err != nil {
-			t.Fatal(err)
-		}
-		servers := map[string]bool{}
-		for _, d := range found {
-			servers[d.GetLabels()[v1alpha1.ServerLabel]] = true
-		}
-		return servers
-	}
-	for label := range has(first) {
-		if has(second)[label] {
-			t.Errorf("both servers have decisions of %s", label)
-		}
-	}
-	if n := len(has(second)); n != 1 {
-		t.Errorf("the second has decisions of %d servers", n)
-	}
-	if _, err := list(t, off.Dynamic, namespace, ""); !apierrors.IsNotFound(err) {
-		t.Errorf("where they are off: %v", err)
+// With --decisions=false there is no group.
+func TestDecisionsOff(t *testing.T) {
+	off := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) { c.Decisions.Enabled = false }))
+	if _, err := list(t, off.Dynamic, "default", ""); !apierrors.IsNotFound(err) {
+		t.Errorf("a list of decisions: %v", err)
 	}
 }

@@ -27,6 +27,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/negotiation"
+	"gatehouse.dev/internal/peers"
 )
 
 var (
@@ -43,16 +44,20 @@ func init() {
 	utilruntime.Must(Scheme.SetVersionPriority(v1alpha1.SchemeGroupVersion))
 }
 
-// Group returns the API group over a store.
+// Group returns the API group over a store, and over those of the other servers if peers isn't nil.
 //
 // Decisions about objects without a namespace are in the namespace default. A right in that
 // namespace alone doesn't show them: the authorizer is asked whether the user has the right in all
 // namespaces.
-func Group(store *decision.Store, authorizer authorizer.UnconditionalAuthorizer) *server.APIGroupInfo {
+func Group(store *decision.Store, authorizer authorizer.UnconditionalAuthorizer, peers *peers.Peers) *server.APIGroupInfo {
 	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, Scheme, parameterCodec, codecs)
 	info.NegotiatedSerializer = negotiation.WithoutProtobuf(codecs)
+	var decisions rest.Storage = &storage{store, authorizer}
+	if peers != nil {
+		decisions = &merged{&storage{store, authorizer}, peers}
+	}
 	info.VersionedResourcesStorageMap[v1alpha1.SchemeGroupVersion.Version] = map[string]rest.Storage{
-		v1alpha1.Decisions.Resource: &storage{store, authorizer},
+		v1alpha1.Decisions.Resource: decisions,
 	}
 	return &info
 }

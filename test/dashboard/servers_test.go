@@ -1,0 +1,42 @@
+//go:build unix
+
+package dashboard_test
+
+import (
+	"syscall"
+	"testing"
+
+	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/servertest"
+)
+
+// The page of one of several servers shows the decisions of the others, with their servers, as they
+// are made. It says which server doesn't answer.
+func TestSeveralServers(t *testing.T) {
+	needs.Programs(t, "chromium")
+	store := servertest.StartEtcd(t)
+	var servers [3]*servertest.Process
+	for i := range servers {
+		servers[i] = servertest.NewProcess(t, "--etcd-servers="+store.Endpoint())
+		servers[i].Start(t)
+	}
+	one, two := servers[0].Connect(t), servers[1].Connect(t).Kubectl(t, "default")
+	two.OK("", "create", "configmap", "before")
+	b := newBrowser(t)
+	visit(b, command(t, "--kubeconfig="+one.Kubeconfig))
+	b.until("document.body.innerText.includes('configmaps/before')")
+	two.OK("", "create", "configmap", "after")
+	b.until("document.body.innerText.includes('configmaps/after')")
+	server := one.Kubectl(t, "default").OK("", "get", "decisions", "--field-selector=request.name=after",
+		`--output=jsonpath={.items[0].metadata.labels.decisions\.gatehouse\.dev/server}`)
+	see[any](b, "[...document.querySelectorAll('*')].findLast(e => e.innerText?.includes('configmaps/after')).click()")
+	b.until("document.querySelector('dl.facts')?.innerText.includes(" + quoted(server) + ")")
+
+	if err := syscall.Kill(servers[2].PID(), syscall.SIGSTOP); err != nil {
+		t.Fatal(err)
+	}
+	visit(b, command(t, "--kubeconfig="+one.Kubeconfig))
+	b.until("document.querySelector('#problem').innerText.includes('no answer within')")
+	b.until("document.querySelector('#state.live')")
+	b.until("document.body.innerText.includes('configmaps/after')")
+}
