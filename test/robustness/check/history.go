@@ -227,7 +227,8 @@ func readDecisions(name string) (all []Decision, err error) {
 }
 
 func newDecision(d *v1alpha1.Decision) Decision {
-	return Decision{ID: cmp.Or(d.Annotations[v1alpha1.AuditIDAnnotation], d.Name), Code: int(d.Code), Time: d.Time.UnixNano(), UserAgent: d.Request.UserAgent,
+	return Decision{ID: cmp.Or(d.Annotations[v1alpha1.AuditIDAnnotation], d.Name), Code: int(d.Code),
+		Time: d.Time.UnixNano(), UserAgent: d.Request.UserAgent,
 		Request: d.Request.Operation + " " + d.Request.Resource + " " + d.Request.Namespace + "/" + d.Request.Name}
 }
 
