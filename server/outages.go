@@ -93,7 +93,7 @@ func (o *outages) warnings(ctx context.Context, a admission.Attributes) ([]strin
 			return nil, nil
 		}
 	}
-	around, err := o.around(ctx, written, webhooks)
+	around, err := o.around(ctx, webhooks)
 	if err != nil {
 		return nil, err
 	}
@@ -128,10 +128,8 @@ func withoutCertificates(webhooks []any) []any {
 	return webhooks
 }
 
-// around returns what the rules of a configuration's webhooks depend on: the other configurations, and what
-// serves the webhooks in their namespaces.
-func (o *outages) around(ctx context.Context, written *unstructured.Unstructured, webhooks []any) (
-	[]input.Document, error) {
+// around returns what the rules of a configuration's webhooks depend on: what serves them in their namespaces.
+func (o *outages) around(ctx context.Context, webhooks []any) ([]input.Document, error) {
 	var documents []input.Document
 	list := func(resource schema.GroupVersionResource, namespace string) error {
 		found, err := o.client.Resource(resource).Namespace(namespace).List(ctx, metav1.ListOptions{Limit: outageObjects})
@@ -142,17 +140,9 @@ func (o *outages) around(ctx context.Context, written *unstructured.Unstructured
 			return fmt.Errorf("%s: %w", resource.Resource, err)
 		}
 		for i := range found.Items {
-			item := &found.Items[i]
-			if item.GetKind() != written.GetKind() || item.GetName() != written.GetName() {
-				documents = append(documents, input.Document{Object: item})
-			}
+			documents = append(documents, input.Document{Object: &found.Items[i]})
 		}
 		return nil
-	}
-	for _, resource := range webhookConfigurations {
-		if err := list(resource, ""); err != nil {
-			return nil, err
-		}
 	}
 	seen := map[string]bool{"": true}
 	for _, w := range webhooks {

@@ -66,7 +66,6 @@ func create(t *testing.T, client dynamic.Interface, manifest string) {
 func TestWarningsOfOutages(t *testing.T) {
 	notSystem := `, namespaceSelector: {matchExpressions: [{key: system, operator: DoesNotExist}]}`
 	for name, test := range map[string]struct {
-		before  []string
 		written string
 		want    []string // parts of the warnings; none if it is empty
 	}{
@@ -84,20 +83,11 @@ func TestWarningsOfOutages(t *testing.T) {
 			"a wildcard in its rules includes nodes", "a wildcard in its rules includes certificatesigningrequests",
 			"a wildcard in its rules includes events"}},
 		"nothing of that": {written: hooked(mutates, "m", ofNamed)},
-		"timeouts that add up, with those that are there": {before: []string{
-			hooked(mutates, "a", ofNamed+", timeoutSeconds: 20"), hooked(validate, "b", ofNamed+", timeoutSeconds: 10")},
-			written: hooked(mutates, "c", ofNamed+", timeoutSeconds: 15"), want: []string{
-				"3 webhooks are asked about CREATE of widgets, and together take up to 45 seconds if they hang"}},
-		"timeouts side by side": {before: []string{hooked(validate, "b", ofNamed+", timeoutSeconds: 30")},
-			written: hooked(validate, "c", ofNamed+", timeoutSeconds: 30")},
-		"timeouts under Ignore, which the server shares out": {before: []string{
-			hooked(mutates, "a", ofNamed+", failurePolicy: Ignore")},
-			written: hooked(mutates, "c", ofNamed+", failurePolicy: Ignore")},
 	} {
 		t.Run(name, func(t *testing.T) {
 			cluster := servertest.Start(t)
 			got, client := warned(cluster.Config)
-			for _, manifest := range append(backends, test.before...) {
+			for _, manifest := range backends {
 				create(t, client, manifest)
 			}
 			got.take()

@@ -64,9 +64,6 @@ type Options struct {
 	UnknownGroups []string
 	// Disabled are the IDs of rules that are left out.
 	Disabled []string
-	// TimeIsShared reports whether the API server shares a request's time among webhooks, so that those under
-	// Ignore can't use it up.
-	TimeIsShared bool
 	// Ask reports whether webhooks are called, as for a dry run. LocalWebhooks are URLs at which some are asked in
 	// any case, by the names of webhooks, of configurations, or CONFIGURATION/WEBHOOK.
 	Ask           bool

@@ -63,7 +63,7 @@ func (l *linting) timeoutsAddUp() {
 		l.slowest(&ignoring, write, func(w *inventory.Webhook) bool { return !w.Fails() })
 	}
 	switch {
-	case ignoring.seconds >= requestSeconds && !l.options.TimeIsShared:
+	case ignoring.seconds >= requestSeconds:
 		l.addUp(&ignoring, Error, "though failurePolicy is Ignore, "+
 			"API servers refuse the request then with a timeout")
 	case all.seconds > requestSeconds:
