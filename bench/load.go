@@ -133,7 +133,6 @@ func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Du
 	begin := time.Now()
 	for _, client := range l.clients[:clients] {
 		group.Go(func() {
-			pods := client.CoreV1().Pods(cmp.Or(l.namespace, namespace))
 			for i := next.Add(1) - 1; i < int64(n); i = next.Add(1) - 1 {
 				if interval > 0 && sleep(ctx, time.Until(begin.Add(time.Duration(i)*interval))) != nil {
 					return // others failed
@@ -142,6 +141,7 @@ func (l *load) createEvery(ctx context.Context, clients, n int, interval time.Du
 				if l.shape != nil {
 					l.shape(pod)
 				}
+				pods := client.CoreV1().Pods(cmp.Or(pod.Namespace, l.namespace, namespace))
 				sent := time.Now()
 				if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
 					cancel(fmt.Errorf("creating pod %s: %w", pod.Name, err))

@@ -31,7 +31,7 @@ type options struct {
 	features, impact     bool
 	objects, requests    int
 	profile              string
-	fill                 int
+	fill, cluster        int
 }
 
 func main() {
@@ -63,6 +63,7 @@ func main() {
 	flag.BoolVar(&o.impact, "impact", false, "measure gatehouse audit and replay, and nothing else")
 	flag.IntVar(&o.objects, "objects", 150000, "with -impact, the number of objects that are audited")
 	flag.IntVar(&o.requests, "requests", 500000, "with -impact, the number of requests that are replayed")
+	flag.IntVar(&o.cluster, "cluster", 0, "measure a cluster of so many pods, and nothing else")
 	flag.IntVar(&o.fill, "fill", 0, "with -writes, the number of pods to measure again with")
 	flag.StringVar(&o.profile, "profile", "",
 		"with -writes, -webhook or -features, the directory for profiles of the servers under load")
@@ -113,6 +114,7 @@ func run(ctx context.Context, o options) error {
 		{o.webhook, measureWebhook},
 		{o.features, measureFeatures},
 		{o.impact, measureImpact},
+		{o.cluster > 0, measureCluster},
 	} {
 		if alone.wanted {
 			report, err := alone.measure(ctx, o, dir)
