@@ -32,10 +32,11 @@ func (o *Options) serverName() string {
 var notInLabels = regexp.MustCompile(`[^A-Za-z0-9_.-]`)
 
 // applyPeers makes the server reachable for other servers over the same etcd, if there can be any and
-// it has something to ask for.
+// it has something to ask for. It must have an authority for clients, as every server with a data
+// directory has: otherwise no client shows a certificate.
 func (c *config) applyPeers() (err error) {
 	o, g := c.options, c.generic
-	if !o.sharesEtcd || len(o.Extensions) == 0 {
+	if !o.sharesEtcd || !o.hasOwn() || len(o.Extensions) == 0 {
 		return nil
 	}
 	c.peers, err = peers.New(peers.Config{
@@ -61,19 +62,13 @@ func (c *config) applyPeers() (err error) {
 	return nil
 }
 
-// admitPeers makes the server authenticate requests of other servers. They show certificates, which
-// a server without an authority for clients doesn't ask for by itself.
+// admitPeers makes the server authenticate requests of other servers.
 func (c *config) admitPeers() (err error) {
 	g := c.generic
 	if c.peers == nil || g.Authentication.Authenticator == nil {
 		return nil
 	}
-	if g.Authentication.Authenticator, err = peers.Authenticator(g.Authentication.Authenticator); err != nil {
-		return err
-	}
-	if g.SecureServing.ClientCA == nil {
-		g.SecureServing.ClientCA, err = dynamiccertificates.NewStaticCAContent("peers", c.options.authority.CertPEM())
-	}
+	g.Authentication.Authenticator, err = peers.Authenticator(g.Authentication.Authenticator)
 	return err
 }
 
