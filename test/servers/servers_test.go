@@ -286,7 +286,17 @@ func TestServersWatch(t *testing.T) {
 	if _, err := client.Request(one.decisions, namespace, options).Watch(t.Context()); !apierrors.IsResourceExpired(err) {
 		t.Errorf("a watch from before: %v", err)
 	}
-	for _, m := range []*member{one, two, three} {
+	// One that is stopped says so.
+	now := one.expect(t, namespace, "a d e").ResourceVersion
+	last := one.follow(t, namespace, metav1.ListOptions{ResourceVersion: now})
+	if err := syscall.Kill(three.PID(), syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	if e, _ := last.next(); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
+		t.Errorf("after the end of another server: %v", e)
+	}
+	one.expect(t, namespace, "a d")
+	for _, m := range []*member{one, two} {
 		if said := m.warned(); said != "" {
 			t.Errorf("a server warns: %s", said)
 		}
@@ -316,15 +326,15 @@ func TestServersDown(t *testing.T) {
 		t.Errorf("the list took %s", took)
 	}
 	said := one.warned()
-	for _, want := range []string{"server " + label(1) + " doesn't answer, so its decisions are missing: no answer within",
-		"server " + label(2) + " doesn't answer, so its decisions are missing: dial tcp"} {
+	for _, want := range []string{"the decisions of server " + label(1) + " are missing: no answer within",
+		"the decisions of server " + label(2) + " are missing: dial tcp"} {
 		if !strings.Contains(said, want) {
 			t.Errorf("the server warns %q, want %q", said, want)
 		}
 	}
 	began = time.Now()
 	if _, err := one.get(t, namespace, "nonesuch"); !apierrors.IsServiceUnavailable(err) ||
-		!strings.Contains(err.Error(), "doesn't answer") {
+		!strings.Contains(err.Error(), "are missing") {
 		t.Errorf("a decision that the others may have: %v", err)
 	}
 	one.follow(t, namespace, metav1.ListOptions{ResourceVersion: some.ResourceVersion})

@@ -24,7 +24,8 @@ import (
 func (m *member) why(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, says bytes.Buffer
-	code = cli.Run(t.Context(), plugins.List, append([]string{"why", "--kubeconfig=" + m.Kubeconfig}, args...), &out, &says)
+	args = append([]string{"why", "--kubeconfig=" + m.Kubeconfig}, args...)
+	code = cli.Run(t.Context(), plugins.List, args, &out, &says)
 	return out.String(), says.String(), code
 }
 
@@ -106,15 +107,15 @@ func TestServersTools(t *testing.T) {
 	if err := syscall.Kill(two.PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
-	if _, said, code := kubectl.Run("", "get", name); code == 0 || !strings.Contains(said, server+" doesn't answer") {
+	if _, said, code := kubectl.Run("", "get", name); code == 0 || !strings.Contains(said, server+" are missing") {
 		t.Errorf("kubectl gets what a server has that doesn't answer: %d %s", code, said)
 	}
 	if _, said, code := kubectl.Run("", "get", "decisions"); code != 0 ||
-		!strings.Contains(said, "Warning: "+server+" doesn't answer") {
+		!strings.Contains(said, "Warning: the decisions of "+server+" are missing") {
 		t.Errorf("kubectl says %d %s", code, said)
 	}
 	_, said, code := one.why(t, decision.Name)
-	if code != 1 || strings.Count(said, "gatehouse: warning: "+server+" doesn't answer") != 1 {
+	if code != 1 || strings.Count(said, "gatehouse: warning: the decisions of "+server+" are missing") != 1 {
 		t.Errorf("gatehouse why says %d %s", code, said)
 	}
 }

@@ -49,7 +49,8 @@ func init() {
 // Decisions about objects without a namespace are in the namespace default. A right in that
 // namespace alone doesn't show them: the authorizer is asked whether the user has the right in all
 // namespaces.
-func Group(store *decision.Store, authorizer authorizer.UnconditionalAuthorizer, peers *peers.Peers) *server.APIGroupInfo {
+func Group(store *decision.Store, authorizer authorizer.UnconditionalAuthorizer,
+	peers *peers.Peers) *server.APIGroupInfo {
 	info := server.NewDefaultAPIGroupInfo(v1alpha1.SchemeGroupVersion.Group, Scheme, parameterCodec, codecs)
 	info.NegotiatedSerializer = negotiation.WithoutProtobuf(codecs)
 	var decisions rest.Storage = &storage{store, authorizer}

@@ -33,7 +33,7 @@ var (
 
 // missing returns the words for a server whose decisions aren't known.
 func missing(server string, err error) string {
-	return fmt.Sprintf("server %s doesn't answer, so its decisions are missing: %v", server, err)
+	return fmt.Sprintf("the decisions of server %s are missing: %v", server, err)
 }
 
 // warnOfUnpublished warns of API servers that can't be asked.
@@ -43,7 +43,7 @@ func (m *merged) warnOfUnpublished(ctx context.Context) {
 		klog.V(2).ErrorS(err, "Servers over one etcd: identity Leases can't be read")
 	}
 	for _, identity := range unpublished {
-		warning.AddWarning(ctx, "", fmt.Sprintf("API server %s has no decisions to ask for: it isn't gatehouse, is an "+
+		warning.AddWarning(ctx, "", fmt.Sprintf("API server %s has no decisions to ask for: it isn't gatehouse serve, is an "+
 			"older one, has --decisions=false, or has just ended", identity))
 	}
 }

@@ -72,7 +72,8 @@ func TestMerge(t *testing.T) {
 			}
 			got, from = append(got, items...), more
 		}
-		if len(got) != total || !slices.IsSortedFunc(got, func(a, b v1alpha1.Decision) int { return a.Time.Compare(b.Time.Time) }) {
+		byTime := func(a, b v1alpha1.Decision) int { return a.Time.Compare(b.Time.Time) }
+		if len(got) != total || !slices.IsSortedFunc(got, byTime) {
 			t.Fatalf("round %d: %d decisions of %d, or not in order: %v", round, len(got), total, got)
 		}
 		seen := map[string]bool{}
