@@ -5,14 +5,21 @@ import (
 	"hash/fnv"
 	"net/http"
 	"path"
+	"strings"
 )
 
-// answerReview answers the AdmissionReviews of webhooks, by the last part of the path. An answer
-// depends on nothing but the request, so both servers get the same.
+// answerReview answers the AdmissionReviews of webhooks and the ImageReviews of the image policy, by the
+// last part of the path. An answer depends on nothing but the request, so both servers get the same.
 func answerReview(w http.ResponseWriter, r *http.Request) {
 	var review map[string]any
 	if err := json.NewDecoder(r.Body).Decode(&review); err != nil {
 		http.Error(w, err.Error(), http.StatusBadRequest)
+		return
+	}
+	if path.Base(r.URL.Path) == "images" {
+		review["status"] = judgeImages(review["spec"])
+		w.Header().Set("Content-Type", "application/json")
+		_ = json.NewEncoder(w).Encode(review)
 		return
 	}
 	request, _ := review["request"].(map[string]any)
@@ -60,4 +67,17 @@ func answerReview(w http.ResponseWriter, r *http.Request) {
 	delete(review, "request")
 	w.Header().Set("Content-Type", "application/json")
 	_ = json.NewEncoder(w).Encode(review)
+}
+
+// judgeImages returns the status of an ImageReview: images with a tag are refused, and pods without
+// images.
+func judgeImages(spec any) map[string]any {
+	containers, _ := field(spec, "containers").([]any)
+	for _, c := range containers {
+		if image, _ := field(c, "image").(string); strings.Contains(image, ":") {
+			return map[string]any{"allowed": false, "reason": "the tag of " + image,
+				"auditAnnotations": map[string]any{"tagged": image}}
+		}
+	}
+	return map[string]any{"allowed": len(containers) > 0, "auditAnnotations": map[string]any{"tagged": "none"}}
 }

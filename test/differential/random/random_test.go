@@ -16,6 +16,7 @@ import (
 	"time"
 
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/review"
 	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
 )
@@ -148,13 +149,22 @@ func startServers(ctx context.Context, t *testing.T, bin string, rnd *rand.Rand)
 			enable = append(enable, plugin)
 		}
 	}
+	hooks := webhooktest.New(t, http.HandlerFunc(answerReview))
+	text := pluginConfiguration(rnd, enable)
+	if rnd.IntN(4) == 0 {
+		enable = append(enable, imagePolicy)
+		text += imagePolicyConfiguration(t, rnd, hooks)
+	}
 	file := filepath.Join(t.TempDir(), "admission.yaml")
-	if err := os.WriteFile(file, []byte(pluginConfiguration(rnd, enable)), 0o600); err != nil {
+	if err := os.WriteFile(file, []byte(text), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	t.Logf("with the plugins %s", strings.Join(enable, ", "))
-	hooks := webhooktest.New(t, http.HandlerFunc(answerReview))
-	ours, theirs := pair.Start(ctx, t, bin, enable, "--admission-control-config-file="+file)
+	flags := []string{"--admission-control-config-file=" + file}
+	if rnd.IntN(3) == 0 {
+		flags = append(flags, "--emulated-version="+pick(rnd, review.KubernetesVersions()[:3]...))
+	}
+	t.Logf("with the plugins %s, and %s", strings.Join(enable, ", "), strings.Join(flags, " "))
+	ours, theirs := pair.Start(ctx, t, bin, enable, flags...)
 	return &Servers{ours: ours, theirs: theirs, documented: map[string]int{},
 		backend: backend{hooks.URL(""), base64.StdEncoding.EncodeToString(hooks.Authority.PEM())}}
 }
@@ -176,6 +186,24 @@ func pluginConfiguration(rnd *rand.Rand, enable []string) string {
 			"kind: Configuration, default: [" + pick(rnd, "", "{key: given, operator: Exists, effect: NoSchedule}") + "]}\n"
 	}
 	return text
+}
+
+// imagePolicy asks a backend about the images of pods.
+const imagePolicy = "ImagePolicyWebhook"
+
+// imagePolicyConfiguration returns the part of the configuration that has the backend's kubeconfig. No
+// answer is kept, so that both servers ask about each pod.
+func imagePolicyConfiguration(t *testing.T, rnd *rand.Rand, hooks *webhooktest.Server) string {
+	t.Helper()
+	file := filepath.Join(t.TempDir(), "images.kubeconfig")
+	if err := os.WriteFile(file, fmt.Appendf(nil, `{apiVersion: v1, kind: Config, current-context: c,
+clusters: [{name: c, cluster: {server: %q, certificate-authority-data: %s}}], users: [{name: u, user: {}}],
+contexts: [{name: c, context: {cluster: c, user: u}}]}`, hooks.URL("/"+pick(rnd, "images", "images", "fail")),
+		base64.StdEncoding.EncodeToString(hooks.Authority.PEM())), 0o600); err != nil {
+		t.Fatal(err)
+	}
+	return fmt.Sprintf("- name: %s\n  configuration: {imagePolicy: {kubeConfigFile: %s, allowTTL: -1, denyTTL: -1, "+
+		"retryBackoff: 1, defaultAllow: %t}}\n", imagePolicy, file, rnd.IntN(2) == 0)
 }
 
 // widgetDefinition is the custom resource of which the rounds write objects.
