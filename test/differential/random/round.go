@@ -82,10 +82,10 @@ func (s *Servers) ask(ctx context.Context, namespace, id string, r Request) (our
 	return ours, theirs, nil
 }
 
-// A marker is configuration that is written last, and a warning that shows when it is in force. Caches
+// A marker is configuration that is written last, and what an answer has when it is in force. Caches
 // show objects in the order in which they were written.
 type marker struct {
-	collection, object, warning string
+	collection, object, shown string
 }
 
 var (
@@ -102,26 +102,49 @@ validations: [{expression: "false", message: policy settled}]}}`, "policy settle
 	bindingMarker = marker{"validatingadmissionpolicybindings", `{kind: ValidatingAdmissionPolicyBinding,
 apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und},
 spec: {policyName: settled-r0und, validationActions: [Warn]}}`, "policy settled"}
+	mutatingMarker = marker{"mutatingadmissionpolicies", `{kind: MutatingAdmissionPolicy,
+apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und}, spec: {reinvocationPolicy: Never,
+matchConstraints: {resourceRules: [
+{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps], resourceNames: [settled-r0und]}]},
+mutations: [{patchType: JSONPatch, jsonPatch: {
+expression: "[JSONPatch{op: 'add', path: '/metadata/annotations', value: {'mutation': 'settled'}}]"}}]}}`, `"mutation": "settled"`}
+	mutatingBindingMarker = marker{"mutatingadmissionpolicybindings", `{kind: MutatingAdmissionPolicyBinding,
+apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und}, spec: {policyName: settled-r0und}}`,
+		`"mutation": "settled"`}
 )
 
+// allMarkers are what settle may write.
+var allMarkers = []marker{webhookMarker, policyMarker, bindingMarker, mutatingMarker, mutatingBindingMarker}
+
 // settle waits until both servers have seen the configuration of a round. kube-apiserver reads
-// policies once a second, so it is only asked for them if there are some.
+// policies once a second, so it is only asked for them if there are some. A version that doesn't serve
+// mutating policies has none.
 func (s *Servers) settle(ctx context.Context, namespace string, requests []Request) error {
 	markers := []marker{webhookMarker}
-	if slices.ContainsFunc(requests, func(r Request) bool { return r.Configures && strings.Contains(r.Path, "admissionpolicies") }) {
+	configures := func(collection string) bool {
+		return slices.ContainsFunc(requests, func(r Request) bool { return r.Configures && strings.HasSuffix(r.Path, collection) })
+	}
+	if configures(policyMarker.collection) {
 		markers = append(markers, policyMarker, bindingMarker)
+	}
+	if configures(mutatingMarker.collection) {
+		markers = append(markers, mutatingMarker, mutatingBindingMarker)
 	}
 	probe := configure("/api/v1/namespaces/default/configmaps?dryRun=All",
 		"{kind: ConfigMap, apiVersion: v1, metadata: {name: settled-r0und, labels: {settled: r0und}}}")
 	deadline := time.Now().Add(settleTimeout)
 	for _, server := range []pair.Server{s.ours, s.theirs} {
+		var wanted []string
 		for _, m := range markers {
 			r := configure(registration+m.collection, m.object)
 			answer, err := send(ctx, server, s.backend, namespace, "settle", r)
 			if err != nil {
 				return fmt.Errorf("settling: %w", err)
 			}
-			if answer.Status != http.StatusCreated && answer.Status != http.StatusConflict {
+			switch {
+			case answer.Status == http.StatusCreated || answer.Status == http.StatusConflict:
+				wanted = append(wanted, m.shown)
+			case answer.Status != http.StatusNotFound || !strings.HasPrefix(m.collection, "mutatingadmission"):
 				return fmt.Errorf("settling: %s: %s", r, answer)
 			}
 		}
@@ -131,8 +154,8 @@ func (s *Servers) settle(ctx context.Context, namespace string, requests []Reque
 			if err != nil {
 				return fmt.Errorf("settling: %w", err)
 			}
-			warnings := strings.Join(answer.Warnings, "\n")
-			missing = slices.ContainsFunc(markers, func(m marker) bool { return !strings.Contains(warnings, m.warning) })
+			shown := answer.String()
+			missing = slices.ContainsFunc(wanted, func(text string) bool { return !strings.Contains(shown, text) })
 			if time.Now().After(deadline) {
 				return fmt.Errorf("the configuration is never in force: %s: %s", probe, answer)
 			}
@@ -196,7 +219,7 @@ func (s *Servers) clean(ctx context.Context, namespace string, requests []Reques
 		}
 	}
 	delete(paths, "/api/v1/namespaces/"+namespaceToken) // no controller empties it
-	for _, m := range []marker{webhookMarker, policyMarker, bindingMarker} {
+	for _, m := range allMarkers {
 		paths[registration+m.collection+"/settled-"+namespaceToken] = true
 	}
 	for path := range paths {
