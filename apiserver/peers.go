@@ -6,6 +6,7 @@ import (
 	"regexp"
 	"strconv"
 	"strings"
+	"time"
 
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apiserver/pkg/server"
@@ -82,6 +83,7 @@ func (c *config) addPeersHook(s *server.GenericAPIServer) error {
 		go c.peers.Run(hook, func() { close(started) })
 		select {
 		case <-started:
+		case <-time.After(peers.AnswerTimeout): // the server can do without
 		case <-hook.Done():
 		}
 		return nil

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"errors"
 	"maps"
+	"net"
 	"net/http"
 	"path"
 	"slices"
@@ -260,9 +261,11 @@ func (p *Peers) newPeer(text []byte) (*Peer, error) {
 				return &p.certificate, nil
 			},
 		},
-		ForceAttemptHTTP2:  true,
-		DisableCompression: true,
-		HTTP2:              &http.HTTP2Config{SendPingTimeout: 2 * AnswerTimeout, PingTimeout: AnswerTimeout},
+		DialContext:         (&net.Dialer{Timeout: AnswerTimeout}).DialContext,
+		TLSHandshakeTimeout: AnswerTimeout,
+		ForceAttemptHTTP2:   true,
+		DisableCompression:  true,
+		HTTP2:               &http.HTTP2Config{SendPingTimeout: 2 * AnswerTimeout, PingTimeout: AnswerTimeout},
 	}
 	return peer, nil
 }
