@@ -59,7 +59,7 @@ var faults = []fault{
 	}},
 	{kind: "restart a server", begin: func(_ context.Context, r *run) (string, func() error, error) {
 		s := r.anyServer()
-		return s.name, nil, s.restart(time.Duration(s.life.Skew))
+		return s.name, nil, s.restart(0) // with the right clock
 	}},
 	{kind: "stop a server", isShort: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		s := r.anyServer()

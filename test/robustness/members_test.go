@@ -245,6 +245,8 @@ func (m *members) haveSameData(ctx context.Context) error {
 // leader returns the member that leads, or any member if none is known to.
 func (m *members) leader(ctx context.Context) *member {
 	for _, one := range m.all {
+		ctx, cancel := context.WithTimeout(ctx, time.Second) // it may be stopped
+		defer cancel()
 		status, err := m.client.Status(ctx, "http://"+one.client)
 		if err == nil && status.Header.MemberId == status.Leader {
 			return one

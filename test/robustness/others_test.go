@@ -85,8 +85,10 @@ func (c *client) missNamespace(name string) error {
 }
 
 // watch watches the namespace Registers until a watch has told a revision that end returns, which is
-// 0 until there is one, or the context ends. It reports whether that revision came.
-func (c *client) watch(ctx context.Context, end func() int64) bool {
+// 0 until there is one, or the context ends. It reports whether that revision came. Each watch may be at
+// the server of another client, and go on where the last one ended, as behind a load balancer.
+func (c *client) watch(ctx context.Context, others []*client, end func() int64) bool {
+	all := append([]*client{c}, others...)
 	var told []int64 // revisions of events, the last ones
 	var from int64
 	for ctx.Err() == nil {
@@ -98,8 +100,9 @@ func (c *client) watch(ctx context.Context, end func() int64) bool {
 			}
 			from = o.List.Revision
 		}
-		w := &check.Watch{Client: c.name, Server: c.server.name, From: from, Start: time.Now().UnixNano()}
-		isTooOld := c.follow(ctx, w, end)
+		at := all[c.random.IntN(len(all))]
+		w := &check.Watch{Client: c.name, Server: at.server.name, From: from, Start: time.Now().UnixNano()}
+		isTooOld := at.follow(ctx, w, end)
 		w.End = time.Now().UnixNano()
 		c.record.add(check.WatchesFile, w)
 		for _, event := range w.Events {

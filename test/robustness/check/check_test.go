@@ -254,6 +254,51 @@ func TestKilled(t *testing.T) {
 	}
 }
 
+// While the clocks of servers differ, a quota may be wrong by a pod that is being deleted.
+func TestClocks(t *testing.T) {
+	for name, test := range map[string]struct {
+		spoil func(h *History)
+		ok    bool
+	}{
+		"clocks differ": {func(*History) {}, true},
+		"clocks agree":  {func(h *History) { h.Lives[1].Skew = 0 }, false},
+		"one too many":  {func(h *History) { h.Revisions[3].Events[0] = podQuota("2") }, false},
+		"for too long":  {func(h *History) { h.Revisions[4].Seen = (2 * maxExcuse).Nanoseconds() }, false},
+		"and again": {func(h *History) { // after all was right
+			h.Revisions = append(h.Revisions, Revision{Revision: 6, Events: []Event{podQuota("0")}},
+				Revision{Revision: 7, Events: []Event{podQuota("1")}})
+		}, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			pod := CountedObject("pods", "x").(*corev1.Pod)
+			pod.APIVersion, pod.Kind, pod.Namespace = "v1", "Pod", Quotas
+			deleted := pod.DeepCopy()
+			deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
+			h := &History{Lives: []Life{{End: second}, {End: second, Skew: second}}}
+			for i, events := range [][]Event{
+				{podQuota("0")},
+				{podQuota("1"), stored("pods/"+Quotas+"/x", pod)},
+				{podQuota("0"), stored("pods/"+Quotas+"/x", deleted)},
+				{podQuota("1")}, // by a server that thinks that the pod hasn't ended
+				{{Key: keyPrefix + "pods/" + Quotas + "/x", Deleted: true}},
+			} {
+				h.Revisions = append(h.Revisions, Revision{Revision: int64(i + 1), Events: events})
+			}
+			test.spoil(h)
+			if r := h.Check(); r.OK() != test.ok {
+				t.Errorf("it is\n%s", r)
+			}
+		})
+	}
+}
+
+func podQuota(used string) Event {
+	q := &corev1.ResourceQuota{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}}
+	q.Spec.Hard = corev1.ResourceList{"pods": resource.MustParse("3")}
+	q.Status.Used = corev1.ResourceList{"pods": resource.MustParse(used)}
+	return stored("resourcequotas/"+Quotas+"/pods", q)
+}
+
 // A renewal that is recorded late doesn't change what is known of its holder's clock.
 func TestLate(t *testing.T) {
 	h := right()

@@ -23,9 +23,10 @@ const clockError = 500 * time.Millisecond
 // term is the time in which one process held the lease.
 type term struct {
 	holder string
-	// acquired and renewed are times by the clock of the holder, in nanoseconds.
-	acquired, renewed, duration int64
-	wasReleased                 bool
+	// acquired and renewed are times by the clock of the holder, in nanoseconds: those at which it began to
+	// ask for the lease. It has the lease by the time seen, of the test.
+	acquired, renewed, seen, duration int64
+	wasReleased                       bool
 	// skew is how far the clock of the holder was ahead.
 	skew int64
 }
@@ -57,23 +58,39 @@ func (h *History) checkLeases(s *store, r *Report) {
 		}
 	}
 	now := -1
-	var by *controllersWrite
+	var last *controllersWrite
 	for _, w := range h.controllersWrites() {
-		for now+1 < len(terms) && terms[now+1].acquired-terms[now+1].skew <= w.at+clockError.Nanoseconds() {
-			now, by = now+1, nil
-		}
 		r.count("controllers' writes")
-		if now < 0 {
-			r.fail("leases", "the controllers of %s wrote (%s) before any held the lease", w.life, w.what)
-			continue
+		if last == nil || last.life != w.life {
+			next := nextTerm(terms, now, last, w)
+			switch {
+			case next < len(terms):
+				now = next
+			case last == nil:
+				r.fail("leases", "the controllers of %s wrote (%s) before any held the lease", w.life, w.what)
+			default:
+				r.fail("leases", "the controllers of %s wrote (%s) %s after those of %s (%s), and the lease hadn't changed hands",
+					w.life, w.what, time.Duration(w.at-last.at), last.life, last.what)
+			}
 		}
-		if by == nil {
-			by = &w
-		} else if by.life != w.life {
-			r.fail("leases", "in the term of %s the controllers of %s wrote (%s), and those of %s (%s) after %s",
-				terms[now].holder, by.life, by.what, w.life, w.what, time.Duration(w.at-by.at))
+		last = &w
+	}
+}
+
+// nextTerm returns the first term after another one that may have begun between two writes, the first of
+// which is nil if there is none before the second. It returns the number of all terms if there is no such
+// term.
+func nextTerm(terms []*term, now int, last *controllersWrite, w controllersWrite) int {
+	for next := now + 1; next < len(terms); next++ {
+		t := terms[next]
+		if t.acquired-t.skew > w.at+clockError.Nanoseconds() {
+			return len(terms)
+		}
+		if last == nil || t.seen >= last.at-clockError.Nanoseconds() {
+			return next
 		}
 	}
+	return len(terms)
 }
 
 // terms returns the terms of all holders of the lease.
@@ -100,7 +117,7 @@ func (s *store) terms(r *Report) (terms []*term) {
 			now.renewed, now.skew = renewed, max(now.skew, renewed-v.seen)
 		default:
 			terms = append(terms, &term{holder: holder, acquired: l.Spec.AcquireTime.UnixNano(), renewed: renewed,
-				skew: renewed - v.seen, duration: int64(*l.Spec.LeaseDurationSeconds) * time.Second.Nanoseconds()})
+				seen: v.seen, skew: renewed - v.seen, duration: int64(*l.Spec.LeaseDurationSeconds) * time.Second.Nanoseconds()})
 		}
 	}
 	return terms
