@@ -51,6 +51,11 @@ func startServers(t testing.TB, dir string, n *network, m *members, r *record) (
 		}
 		s.etcd = strings.Join(endpoints, ",")
 		s.credentials = sync.OnceValues(s.readCredentials)
+		if i > 0 {
+			if err := s.trust(servers[0]); err != nil {
+				t.Fatal(err)
+			}
+		}
 		if err := s.run(0); err != nil {
 			t.Fatal(err)
 		}
@@ -61,6 +66,24 @@ func startServers(t testing.TB, dir string, n *network, m *members, r *record) (
 		servers = append(servers, s)
 	}
 	return servers
+}
+
+// trust gives the server the keys of another one, before its first start. Each accepts the other's tokens
+// then, and the controllers of both publish the same authority.
+func (s *server) trust(other *server) error {
+	if err := os.MkdirAll(filepath.Join(s.dir, "pki"), 0o700); err != nil {
+		return err
+	}
+	for _, name := range []string{"ca.crt", "ca.key", "sa.key"} {
+		data, err := os.ReadFile(filepath.Join(other.dir, "pki", name))
+		if err != nil {
+			return err
+		}
+		if err := os.WriteFile(filepath.Join(s.dir, "pki", name), data, 0o600); err != nil {
+			return err
+		}
+	}
+	return nil
 }
 
 // run starts the server's process, with a clock that is ahead.
