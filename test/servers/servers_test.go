@@ -334,7 +334,7 @@ func TestServersDown(t *testing.T) {
 	}
 	began = time.Now()
 	if _, err := one.get(t, namespace, "nonesuch"); !apierrors.IsServiceUnavailable(err) ||
-		!strings.Contains(err.Error(), "are missing") {
+		!strings.Contains(err.Error(), label(1)) || !strings.Contains(err.Error(), label(2)) {
 		t.Errorf("a decision that the others may have: %v", err)
 	}
 	one.follow(t, namespace, metav1.ListOptions{ResourceVersion: some.ResourceVersion})

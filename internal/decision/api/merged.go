@@ -3,6 +3,7 @@ package api
 import (
 	"context"
 	"fmt"
+	"strings"
 	"sync"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
@@ -95,11 +96,15 @@ func (m *merged) Get(ctx context.Context, name string, options *metav1.GetOption
 	if first != nil {
 		return first, nil
 	}
+	var unknown []string
 	for i, err := range errs {
 		if !apierrors.IsNotFound(err) {
-			return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("%s %q not found, but %s",
-				v1alpha1.Decisions.GroupResource(), name, missing(others[i].Name, err)))
+			unknown = append(unknown, missing(others[i].Name, err))
 		}
+	}
+	if len(unknown) > 0 {
+		return nil, apierrors.NewServiceUnavailable(fmt.Sprintf("%s %q not found, but %s",
+			v1alpha1.Decisions.GroupResource(), name, strings.Join(unknown, "; ")))
 	}
 	m.warnOfUnpublished(ctx)
 	return nil, err
