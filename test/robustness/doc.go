@@ -24,6 +24,7 @@
 //   - refusals: a quota refused a request although there was room.
 //   - generations: a server went back to an older policy or webhook.
 //   - decisions: a request has no decision, two, or one that doesn't fit its answer.
+//   - clocks: a server's clock wasn't as the test set it.
 //   - leases: the controllers of two servers worked at the same time.
 //   - revisions: the record of etcd's history has a gap. The other checks prove nothing then.
 //   - enough: too little happened for the checks to mean anything.

@@ -69,6 +69,10 @@ func TestRobustness(t *testing.T) {
 	for _, s := range r.servers {
 		s.end(s.terminate(recovery))
 	}
+	if t.Failed() {
+		checkAll(t, dir, nil)
+		return
+	}
 	checkAll(t, dir, minimum)
 }
 
@@ -103,8 +107,9 @@ func TestCheck(t *testing.T) {
 
 // saveDisk keeps what is on the small disk if the run has failed.
 func (r *run) saveDisk() {
-	if disk := r.members.all[0].disk; disk != nil && (r.t.Failed() || *keep) {
-		if err := disk.save(); err != nil {
+	if m := r.members.all[0]; m.disk != nil && (r.t.Failed() || *keep) {
+		m.kill()
+		if err := m.disk.save(); err != nil {
 			r.t.Errorf("keeping the data of etcd-0: %v", err)
 		}
 	}
@@ -117,9 +122,12 @@ func (r *run) disturb() {
 	configuration := configure(t, r.servers)
 	working, stop := context.WithCancel(t.Context())
 	watching, stopWatching := context.WithCancel(t.Context())
-	defer stopWatching()
 	defer stop()
 	var writers, readers sync.WaitGroup
+	defer func() {
+		stopWatching()
+		readers.Wait()
+	}()
 	var end atomic.Int64 // the revision at which the watches end
 	var late atomic.Int64
 	var namespaces []string

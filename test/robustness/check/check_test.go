@@ -129,13 +129,21 @@ func right() *History {
 			decision("c4", 200, 31, "x/namespace-controller")},
 		"two": {decision("c2", 200, 48, "x/namespace-controller"), decision("c3", 200, 49, "x/namespace-controller")},
 	}
+	for i, d := range h.Decisions["one"] {
+		if o := h.find(d.ID); o != nil {
+			h.Decisions["one"][i].Time = o.Start
+		}
+	}
 	h.Faults = []Fault{{Kind: "rain"}}
 	return h
 }
 
-// find returns the operation with an ID.
+// find returns the operation with an ID, or nil.
 func (h *History) find(id string) *Operation {
 	i := slices.IndexFunc(h.Operations, func(o Operation) bool { return o.ID == id })
+	if i < 0 {
+		return nil
+	}
 	return &h.Operations[i]
 }
 
@@ -227,6 +235,8 @@ func TestWrong(t *testing.T) {
 		"another server has decided":   {func(h *History) { h.find("w2").Server = "two" }, "decisions"},
 		"a decision has another code":  {func(h *History) { h.Decisions["one"][2].Code = 409 }, "decisions"},
 		"a killed server is no excuse": {func(h *History) { h.Decisions["one"] = h.Decisions["one"][3:]; h.Lives[0].Killed = true }, "decisions"},
+
+		"a clock isn't as recorded": {func(h *History) { h.Lives[0].Skew = second }, "clocks"},
 
 		"a lease is taken early":         {func(h *History) { h.Revisions[11].Events[0] = lease("second", 44, 47) }, "leases"},
 		"a lease is gone":                {func(h *History) { h.Revisions[10].Events[0] = Event{Key: leaseKey, Deleted: true} }, "leases"},

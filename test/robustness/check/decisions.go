@@ -15,13 +15,14 @@ const logDelay = 2 * time.Second
 func (h *History) checkDecisions(r *Report) {
 	type found struct {
 		server string
+		skew   int64
 		Decision
 	}
 	byID := map[string][]found{}
 	for _, life := range h.Lives {
 		for _, d := range h.Decisions[life.Decisions] {
 			r.count("decisions")
-			byID[d.ID] = append(byID[d.ID], found{life.Server, d})
+			byID[d.ID] = append(byID[d.ID], found{life.Server, life.Skew, d})
 		}
 	}
 	for id, all := range byID {
@@ -46,10 +47,24 @@ func (h *History) checkDecisions(r *Report) {
 			r.fail("decisions", "%s %s %s was answered %d; the decision says %d", o.ID, o.Verb, o.Name, o.Code, all[0].Code)
 		case o.wasDecided():
 			r.count("decided requests")
+			o.checkClock(r, all[0].Time, all[0].skew)
 		}
 		if o.Resource == "namespaces" && o.Verb == "delete" {
 			deleted[o.Name] = true
 		}
+	}
+}
+
+// checkClock checks that the server's clock was ahead by as much as is recorded. Otherwise checks that
+// compare times prove nothing.
+func (o *Operation) checkClock(r *Report, decided, skew int64) {
+	if skew != 0 {
+		r.count("requests decided by a wrong clock")
+	}
+	at, tolerance := decided-skew, clockError.Nanoseconds()
+	if at < o.Start-tolerance || at > o.End+tolerance {
+		r.fail("clocks", "%s was decided at %s by the clock of %s, which is %s ahead, and was sent at %s", o.ID,
+			time.Unix(0, decided).UTC(), o.Server, time.Duration(skew), time.Unix(0, o.Start).UTC())
 	}
 }
 
