@@ -38,20 +38,22 @@ func TestThreats(t *testing.T) {
 	}
 }
 
-// The tests that docs/design/upstream-tests.md names exist.
-func TestUpstreamTests(t *testing.T) {
-	page, err := os.ReadFile("../../docs/design/upstream-tests.md")
-	if err != nil {
-		t.Fatal(err)
-	}
-	tests := namedTest.FindAllStringSubmatch(string(page), -1)
-	for _, test := range tests {
-		if !hasTest(t, test[1], test[2]) {
-			t.Errorf("package %s has no %s", test[1], test[2])
+// The tests that two pages name exist.
+func TestNamedTests(t *testing.T) {
+	for name, least := range map[string]int{"docs/design/upstream-tests.md": 15, "docs/testing.md": 40} {
+		page, err := os.ReadFile("../../" + name)
+		if err != nil {
+			t.Fatal(err)
 		}
-	}
-	if len(tests) < 15 {
-		t.Errorf("docs/design/upstream-tests.md names %d tests", len(tests))
+		tests := namedTest.FindAllStringSubmatch(string(page), -1)
+		for _, test := range tests {
+			if !hasTest(t, test[1], test[2]) {
+				t.Errorf("%s: package %s has no %s", name, test[1], test[2])
+			}
+		}
+		if len(tests) < least {
+			t.Errorf("%s names %d tests", name, len(tests))
+		}
 	}
 }
 
