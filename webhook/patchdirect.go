@@ -36,7 +36,8 @@ import (
 // the whole patch to the library. These are the cases:
 //
 //   - a mistake in the patch
-//   - an empty value on the path, which the JSON leaves out
+//   - an empty value on the path, or a list or map anywhere that is empty, which the JSON leaves out
+//   - a quantity of 10^21 or more, which the JSON has without its unit
 //   - a type that writes its own JSON
 //   - an index that isn't written as usual
 //   - a path into a value that the patch itself has set: the JSON has every field of it, Go only those
@@ -61,6 +62,8 @@ func patchDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Obje
 	root := after.Elem()
 	if u, ok := after.Interface().(*unstructured.Unstructured); ok {
 		root = reflect.ValueOf(&u.Object).Elem()
+	} else if losesContent(root) {
+		return nil, false, nil, false
 	}
 	var touched [][]string
 	changes := 0

@@ -20,8 +20,6 @@ const (
 	// Words of docs/differences.md.
 	namesWebhook      = "name the webhook in every error"
 	ignoresEmptyPatch = "a patch that changes nothing counts as no change"
-
-	keepsHugeQuantities = "A quantity of 10^21 or more keeps its value when a webhook changes another field"
 )
 
 // answerHooks returns hooks that differ in the backend's answer, most with a single request.
@@ -126,7 +124,11 @@ func callHooks() []hook {
 		mutatingHook("huge", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [limitranges]}]`, respondPatch(patched)).
 			withRequests(create("/api/v1/namespaces/d/limitranges"+dryRun, `{kind: LimitRange, apiVersion: v1,
 metadata: {name: huge, labels: {hook: huge}}, spec: {limits: [{type: Container, default: {cpu: "2000000000000000000000"},
-max: {cpu: "2"}}]}}`)).withDifference(keepsHugeQuantities, 0),
+max: {cpu: "2"}}]}}`)),
+		mutatingHook("empty", `rules: [{operations: ["*"], apiGroups: [batch], apiVersions: [v1], resources: [cronjobs]}]`, respondPatch(patched)).
+			withRequests(create("/apis/batch/v1/namespaces/d/cronjobs"+dryRun, `{kind: CronJob, apiVersion: batch/v1,
+metadata: {name: empty, labels: {hook: empty}}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {
+restartPolicy: Never, resources: {claims: []}, containers: [{name: c, image: i}]}}}}}}`)),
 		mutatingHook("renames", "", respondPatch(`[{op: replace, path: /metadata/name, value: other}]`)),
 		mutatingHook("moves", "", respondPatch(`[{op: replace, path: /metadata/namespace, value: other}]`)),
 		mutatingHook("hides", "", respondPatch(`[{op: remove, path: /metadata/labels}]`)).withWebhook("", respond(refuseResponse)),

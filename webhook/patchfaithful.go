@@ -1,0 +1,87 @@
+package webhook
+
+import (
+	"reflect"
+	"strings"
+	"sync"
+
+	"k8s.io/apimachinery/pkg/api/resource"
+)
+
+// huge is the smallest quantity that Kubernetes writes without its unit: as 1 in place of 1000E.
+var huge, negativeHuge = resource.MustParse("1e21"), resource.MustParse("-1e21")
+
+// losesContent reports whether the JSON of a typed object leaves out something that the Go object has,
+// so that decoding the JSON gives another object: empty lists and maps, and the unit of huge quantities.
+func losesContent(v reflect.Value) bool {
+	switch v.Kind() {
+	case reflect.Pointer, reflect.Interface:
+		return !v.IsNil() && losesContent(v.Elem())
+	case reflect.Struct:
+		if v.Type() == reflect.TypeFor[resource.Quantity]() {
+			q := v.Interface().(resource.Quantity)
+			return q.Cmp(huge) >= 0 || q.Cmp(negativeHuge) <= 0
+		}
+		for _, field := range fieldsToLookAt(v.Type()) {
+			value := v.Field(field.index)
+			if field.omitsEmpty && !value.IsNil() && value.Len() == 0 || losesContent(value) {
+				return true
+			}
+		}
+	case reflect.Slice:
+		for i := 0; i < v.Len() && hasContent(v.Type().Elem()); i++ {
+			if losesContent(v.Index(i)) {
+				return true
+			}
+		}
+	case reflect.Map:
+		if !hasContent(v.Type().Elem()) {
+			return false
+		}
+		for entries := v.MapRange(); entries.Next(); {
+			if losesContent(entries.Value()) {
+				return true
+			}
+		}
+	}
+	return false
+}
+
+// hasContent reports whether a value of a type may have others in it.
+func hasContent(t reflect.Type) bool {
+	switch t.Kind() {
+	case reflect.Struct, reflect.Pointer, reflect.Interface, reflect.Slice, reflect.Map:
+		return true
+	}
+	return false
+}
+
+// A lookedAt is a field of a struct that losesContent looks at.
+type lookedAt struct {
+	index      int
+	omitsEmpty bool // it is a list or map that the JSON leaves out if it is empty
+}
+
+// lookedAtFields holds the results of fieldsToLookAt, by type.
+var lookedAtFields sync.Map
+
+// fieldsToLookAt returns the fields of a struct whose content the JSON may leave out. A type that writes
+// its own JSON has none.
+func fieldsToLookAt(t reflect.Type) []lookedAt {
+	if known, ok := lookedAtFields.Load(t); ok {
+		return known.([]lookedAt)
+	}
+	var fields []lookedAt
+	for i := range t.NumField() {
+		field := t.Field(i)
+		if !field.IsExported() || !hasContent(field.Type) || hasOwnJSON(t) {
+			continue
+		}
+		kind := field.Type.Kind()
+		_, options, _ := strings.Cut(field.Tag.Get("json"), ",")
+		fields = append(fields, lookedAt{i,
+			(kind == reflect.Slice || kind == reflect.Map) && strings.Contains(options, "omitempty")})
+	}
+	lookedAtFields.Store(t, fields)
+	return fields
+}
