@@ -33,14 +33,16 @@ func (c *client) quotas(ctx context.Context) {
 				o.Resource = "pods"
 			}
 			c.send(o, http.MethodPost, path(check.Quotas, o.Resource, ""), asJSON, check.CountedObject(o.Resource, o.Name))
-			if o.Code == 0 || o.Code == http.StatusCreated {
+			if o.Code == http.StatusCreated || o.Code == 0 || o.Code >= http.StatusInternalServerError {
 				mine = append(mine, made{o.Resource, o.Name})
 			}
 		case len(mine) > 0:
 			i := c.random.IntN(len(mine))
 			o.Verb, o.Resource, o.Name = "delete", mine[i].resource, mine[i].name
-			mine = slices.Delete(mine, i, i+1)
 			c.send(o, http.MethodDelete, path(check.Quotas, o.Resource, o.Name), asJSON, object{"gracePeriodSeconds": 0})
+			if o.Code == http.StatusOK || o.Code == http.StatusNotFound {
+				mine = slices.Delete(mine, i, i+1)
+			}
 		}
 	}
 }
