@@ -51,7 +51,7 @@ func Build(ctx context.Context, dir string, programs ...string) error {
 		pkg := Packages[program]
 		args := []string{"build", "-o", filepath.Join(dir, program)}
 		if strings.HasPrefix(pkg, "k8s.io/kubernetes/") {
-			flags, err := versionFlags(ctx)
+			flags, err := VersionFlags(ctx)
 			if err != nil {
 				return err
 			}
@@ -66,10 +66,10 @@ func Build(ctx context.Context, dir string, programs ...string) error {
 	return nil
 }
 
-// versionFlags returns the linker's flags that give Kubernetes' programs their version, as Kubernetes'
+// VersionFlags returns the linker's flags that give Kubernetes' programs their version, as Kubernetes'
 // own build does. Without them kube-apiserver warns of APIs that are deprecated only later, and hides
 // no metric.
-func versionFlags(ctx context.Context) (string, error) {
+func VersionFlags(ctx context.Context) (string, error) {
 	out, err := exec.CommandContext(ctx, "go", "list", "-m", "-f", "{{.Version}}", "k8s.io/kubernetes").Output()
 	if err != nil {
 		return "", fmt.Errorf("reading the version of k8s.io/kubernetes: %w", err)
