@@ -24,7 +24,7 @@ func init() {
 	if os.Getenv(isolated) == "" {
 		return
 	}
-	if err := prepareNamespaces(); err != nil {
+	if err := PrepareNamespaces(); err != nil {
 		fmt.Fprintln(os.Stderr, "The test's namespaces:", err)
 		os.Exit(1)
 	}

@@ -18,12 +18,12 @@ func EnterNamespaces() error {
 	if err := unix.Unshare(unix.CLONE_NEWNET | unix.CLONE_NEWNS); err != nil {
 		return fmt.Errorf("making namespaces: %w", err)
 	}
-	return prepareNamespaces()
+	return PrepareNamespaces()
 }
 
-// prepareNamespaces sets up the new namespaces that the calling thread is in, as EnterNamespaces
+// PrepareNamespaces sets up the new namespaces that the calling thread is in, as EnterNamespaces
 // says.
-func prepareNamespaces() error {
+func PrepareNamespaces() error {
 	if err := unix.Mount("", "/", "", unix.MS_PRIVATE|unix.MS_REC, ""); err != nil {
 		return fmt.Errorf("keeping mounts private: %w", err)
 	}
