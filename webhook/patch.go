@@ -4,11 +4,13 @@ import (
 	"errors"
 	"fmt"
 	"reflect"
+	"slices"
 	"strings"
 
 	jsonpatch "gopkg.in/evanphx/json-patch.v4"
 	kjson "sigs.k8s.io/json"
 
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/runtime"
 
 	"gatehouse.dev/internal/jsondiff"
@@ -67,7 +69,31 @@ func patchObject(object runtime.Object, patch jsonpatch.Patch) (after runtime.Ob
 	if after, dropped, err = patchJSON(object, patch); err != nil {
 		return nil, false, nil, err
 	}
+	keepTimes(object, after)
 	return after, differ(object, after), dropped, nil
+}
+
+// keepTimes gives an object that was decoded the times of another one's managed fields, if these differ
+// only in the fractions of seconds that the JSON doesn't have. They are no change of the patch's.
+func keepTimes(object, decoded runtime.Object) {
+	from, err := meta.Accessor(object)
+	if err != nil {
+		return
+	}
+	to, err := meta.Accessor(decoded)
+	if err != nil {
+		return
+	}
+	fields := from.GetManagedFields()
+	inSeconds := slices.Clone(fields)
+	for i := range inSeconds {
+		if at := inSeconds[i].Time; at != nil {
+			inSeconds[i].Time = new(at.Rfc3339Copy())
+		}
+	}
+	if !differ(inSeconds, to.GetManagedFields()) {
+		to.SetManagedFields(fields)
+	}
 }
 
 // patchJSON encodes an object, has the library apply a patch, and decodes the result.

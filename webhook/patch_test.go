@@ -420,6 +420,32 @@ func placesIn(places []place, path string, value any) []place {
 }
 
 // Were the way through JSON taken always, no other test would tell.
+// A patch of which nothing is left, as of a field that the type doesn't have, is no change, although the
+// JSON has the times of managed fields without fractions of seconds.
+func TestTimesAreNoChange(t *testing.T) {
+	pod := benchPod()
+	now := metav1.NewTime(time.Unix(1e9, 1))
+	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &now}}
+	for text, want := range map[string]bool{
+		`[{"op":"add","path":"/metadata/unknown","value":{}}]`:                                                    false,
+		`[{"op":"test","path":"/metadata/name","value":"` + pod.Name + `"}]`:                                      false,
+		`[{"op":"replace","path":"/metadata/managedFields/0/time","value":"2001-09-09T01:46:41Z"}]`:               true,
+		`[{"op":"add","path":"/metadata/unknown","value":{}},{"op":"remove","path":"/metadata/managedFields/0"}]`: true,
+	} {
+		patch, err := review.DecodePatch([]byte(text))
+		if err != nil {
+			t.Fatal(err)
+		}
+		after, changed, _, err := patchObject(pod, patch)
+		if err != nil || changed != want {
+			t.Errorf("%s changes the object: %v, %v; want %v", text, changed, err, want)
+		}
+		if fields := after.(*corev1.Pod).ManagedFields; !want && !fields[0].Time.Equal(&now) {
+			t.Errorf("%s: the time is %s, want %s", text, fields[0].Time, now)
+		}
+	}
+}
+
 // withLimit returns a copy of a pod with a limit in a container.
 func withLimit(pod *corev1.Pod, limit string) *corev1.Pod {
 	pod = pod.DeepCopy()

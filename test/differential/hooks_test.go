@@ -20,6 +20,7 @@ const (
 	// Words of docs/differences.md.
 	namesWebhook      = "name the webhook in every error"
 	ignoresEmptyPatch = "a patch that changes nothing counts as no change"
+	metricWithoutType = "is refused for that metric alone"
 )
 
 // answerHooks returns hooks that differ in the backend's answer, most with a single request.
@@ -120,7 +121,8 @@ func callHooks() []hook {
 		mutatingHook("makes-invalid", "", respondPatch(`[{op: add, path: /data/a b, value: x}]`)),
 		mutatingHook("makes-wrong-type", "", respondPatch(`[{op: replace, path: /data, value: [1]}]`)).
 			withDifference(namesWebhook, 0, 1),
-		mutatingHook("makes-unknown", "", respondPatch(`[{op: add, path: /mood, value: good}]`)),
+		mutatingHook("makes-unknown", "", respondPatch(`[{op: add, path: /mood, value: good}]`)).
+			withAuditDifference(ignoresEmptyPatch, 0, 1, 2),
 		mutatingHook("huge", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [limitranges]}]`, respondPatch(patched)).
 			withRequests(create("/api/v1/namespaces/d/limitranges"+dryRun, `{kind: LimitRange, apiVersion: v1,
 metadata: {name: huge, labels: {hook: huge}}, spec: {limits: [{type: Container, default: {cpu: "2000000000000000000000"},
@@ -129,6 +131,9 @@ max: {cpu: "2"}}]}}`)),
 			withRequests(create("/apis/batch/v1/namespaces/d/cronjobs"+dryRun, `{kind: CronJob, apiVersion: batch/v1,
 metadata: {name: empty, labels: {hook: empty}}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {
 restartPolicy: Never, resources: {claims: []}, containers: [{name: c, image: i}]}}}}}}`)),
+		mutatingHook("unknown-second", "", respondPatch(`[{op: add, path: /metadata/labels/more, value: x}]`)).
+			withWebhook("", respondPatch(`[{op: add, path: /metadata/unknown, value: {a: 1}}]`)).
+			withAuditDifference(ignoresEmptyPatch, 2),
 		mutatingHook("renames", "", respondPatch(`[{op: replace, path: /metadata/name, value: other}]`)),
 		mutatingHook("moves", "", respondPatch(`[{op: replace, path: /metadata/namespace, value: other}]`)),
 		mutatingHook("hides", "", respondPatch(`[{op: remove, path: /metadata/labels}]`)).withWebhook("", respond(refuseResponse)),

@@ -164,6 +164,11 @@ apiVersion: admissionregistration.k8s.io/v1, metadata: {name: unfit}, spec: {pol
 		mutatingHook("scaler-changed", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
 			respondPatch(`[{op: add, path: /spec/targetCPUUtilizationPercentage, value: 42}]`)).withRequests(
 			create(path("v2"), scaler("v2", "scaler-changed")), get(path("v1")+"/scaler-changed")),
+		mutatingHook("scaler-typeless", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
+			respondPatch(`[{op: add, path: /metadata/labels/more, value: x}]`)).withRequests(
+			create(path("v2")+dryRun, `{kind: HorizontalPodAutoscaler, apiVersion: autoscaling/v2, metadata: {name: scaler-typeless,
+labels: {hook: scaler-typeless}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x}, metrics: [{}]}}`).
+				withDifference(metricWithoutType)),
 		validatingHook("scaler-exact", rule("autoscaling", "v1", "horizontalpodautoscalers", "matchPolicy: Exact"),
 			respond(refuseResponse)).withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-exact")),
 			create(path("v1")+dryRun, scaler("v1", "scaler-exact"))),

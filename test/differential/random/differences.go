@@ -55,7 +55,8 @@ var differences = []difference{
 		return ours.Status == theirs.Status && len(kept) > len(left) && len(left) > 0
 	}},
 	{"goes by a pod's resources, not by the QoS class that a client sends", func(r Request, ours, theirs Answer) bool {
-		return field(r.Body, "status", "qosClass") != nil && len(tolerations(ours)) != len(tolerations(theirs))
+		return field(r.Body, "status", "qosClass") != nil && (len(tolerations(ours)) != len(tolerations(theirs)) ||
+			theirs.Status >= 400 && strings.Contains(theirs.message(), "pod tolerations"))
 	}},
 	{"It refuses a pod with a toleration that contradicts the namespace's", func(_ Request, ours, _ Answer) bool {
 		return ours.Status == http.StatusForbidden &&
@@ -73,6 +74,10 @@ var differences = []difference{
 		const no, yes = `\"mutated\":false`, `\"mutated\":true`
 		return parts(ours, theirs) == "audit " && strings.Contains(ours.Audit, no) &&
 			strings.ReplaceAll(ours.Audit, yes, no) == strings.ReplaceAll(theirs.Audit, yes, no)
+	}},
+	{"is refused for that metric alone", func(r Request, ours, theirs Answer) bool {
+		return strings.Contains(r.path(), "/autoscaling/v2/") && ours.Status == theirs.Status &&
+			strings.Contains(theirs.String(), "spec.metrics[") && ours.Status == http.StatusUnprocessableEntity
 	}},
 	{"name the webhook in every error", func(_ Request, ours, theirs Answer) bool {
 		return ours.Status == theirs.Status && ours.Status == http.StatusInternalServerError &&
