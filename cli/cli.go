@@ -5,6 +5,7 @@ package cli
 
 import (
 	"context"
+	"fmt"
 	"io"
 	"os"
 	"path/filepath"
@@ -47,26 +48,24 @@ func Run(ctx context.Context, plugins []plugin.Descriptor, args []string, stdout
 	return commandline.Run(ctx, root, args, stdout, stderr)
 }
 
+// welcome is what the program says if it is called without a command.
+const welcome = `Gatehouse is Kubernetes admission control as a system of its own.
+
+  gatehouse serve                  run a Kubernetes API server with etcd inside
+  gatehouse review -f manifests/   say what a cluster would do with manifests
+  gatehouse lint manifests/        find webhooks that can lock a cluster
+
+It also says why a request was refused or changed (why, dashboard), what a change would do to a
+cluster that exists (audit, replay, drill), and runs the plugins as webhooks of a cluster whose API
+server is somebody else's (webhook). gatehouse --help lists all commands.
+`
+
 func newRoot(plugins []plugin.Descriptor) *cobra.Command {
 	root := &cobra.Command{
 		Use:   "gatehouse",
 		Short: "Kubernetes admission control as a system of its own",
 		Long: `Gatehouse is Kubernetes admission control as a system of its own: every admission
-controller Kubernetes ever shipped, in one ordered list.
-
-  gatehouse serve         a real Kubernetes API server with etcd inside
-  gatehouse controllers   the controllers of such a server, apart from it
-  gatehouse plugins       the plugins, and which of them run
-  gatehouse why           what admission did to an object, or why it refused it
-  gatehouse dashboard     a page that shows what became of each request, and why
-  gatehouse review        what a cluster would do with manifests, before they are deployed
-  gatehouse test          tests of what policies and quotas admit and refuse
-  gatehouse lint          webhooks that can lock a cluster, and policies that do nothing
-  gatehouse snapshot      the objects that admission reads in a cluster, for reviews
-  gatehouse webhook       the plugins for a cluster whose API server is somebody else's
-  gatehouse backup        what a server keeps, in one file; gatehouse restore makes it a server's
-  gatehouse kubeconfig    how kubectl reaches a server, printed or merged into your kubeconfig
-  gatehouse envtest       the binaries for controller-runtime's envtest`,
+controller Kubernetes ever shipped, in one ordered list.`,
 		Example: `  # A server that keeps everything in ./gatehouse-data
   gatehouse serve
 
@@ -77,7 +76,10 @@ controller Kubernetes ever shipped, in one ordered list.
   source <(gatehouse completion bash)`,
 		Version: versions(),
 		Args:    commandline.KnownWord,
-		RunE:    commandline.Help,
+		RunE: func(c *cobra.Command, _ []string) error {
+			_, err := fmt.Fprint(c.OutOrStdout(), welcome)
+			return err
+		},
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)

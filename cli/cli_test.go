@@ -105,6 +105,38 @@ func TestHelp(t *testing.T) {
 	commands(root, nil)
 }
 
+// Without a command the program says in a few lines what it can do, and each command line there works.
+func TestWelcome(t *testing.T) {
+	stdout, stderr, code := runCommand(t)
+	if code != 0 || stderr != "" || strings.Count(stdout, "\n") > 10 {
+		t.Fatalf("exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	root := newRoot(plugins.List)
+	examples := 0
+	for line := range strings.Lines(stdout) {
+		if len(line) > 101 {
+			t.Errorf("%d columns: %s", len(line)-1, line)
+		}
+		example, found := strings.CutPrefix(line, "  gatehouse ")
+		if !found {
+			continue
+		}
+		examples++
+		words := strings.Fields(example)
+		c, _, err := root.Find(words[:1])
+		if err != nil || c == root {
+			t.Errorf("there is no command %s", words[0])
+			continue
+		}
+		if strings.HasPrefix(words[1], "-") && c.Flags().ShorthandLookup(words[1][1:]) == nil {
+			t.Errorf("%s has no flag %s", words[0], words[1])
+		}
+	}
+	if examples != 3 {
+		t.Errorf("%d command lines, want 3", examples)
+	}
+}
+
 // namedFlag is a flag in a text.
 var namedFlag = regexp.MustCompile(`--([a-z][a-z-]+)`)
 
