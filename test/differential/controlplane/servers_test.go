@@ -82,7 +82,7 @@ func testSecond(t *testing.T, c *cluster) {
 	}
 	addresses(address, secondAddress)
 
-	// What one server acknowledges, the other one has.
+	// Each server has what the other one has acknowledged.
 	c.createNamespace(t, "shared")
 	if _, err := other.client.CoreV1().Namespaces().Get(t.Context(), "shared", metav1.GetOptions{}); err != nil {
 		t.Error(err)

@@ -153,7 +153,7 @@ func testControllers(t *testing.T, c *cluster) {
 		return err
 	})
 
-	// What belonged to a Deployment goes with it, and what is in a namespace with that.
+	// A Deployment's pods go with it, and a namespace's objects go with the namespace.
 	c.createNamespace(t, "passing")
 	if _, err := c.client.CoreV1().ConfigMaps("passing").Create(ctx, &corev1.ConfigMap{ObjectMeta: meta},
 		metav1.CreateOptions{}); err != nil {

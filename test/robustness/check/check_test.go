@@ -254,7 +254,7 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// What a killed server answered just before its end may have no decision.
+// An answer that a server gave just before it was killed may have no decision.
 func TestKilled(t *testing.T) {
 	h := right()
 	h.Decisions["one"] = slices.DeleteFunc(h.Decisions["one"], func(d Decision) bool { return d.ID == "w4" })

@@ -45,7 +45,7 @@ func (h *History) checkRefusals(s *store, r *Report) {
 			r.fail("refusals", "%s: %v", o.ID, err)
 			continue
 		}
-		// What is recorded before the request was stored before it.
+		// An event that is recorded before the request was stored before it.
 		from, _ := slices.BinarySearchFunc(h.Revisions, o.Start, func(v Revision, at int64) int {
 			return cmp.Compare(v.Seen, at)
 		})
