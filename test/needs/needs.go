@@ -38,6 +38,17 @@ func Missing(t testing.TB, format string, args ...any) {
 	t.Skipf("needs "+format, args...)
 }
 
+// Lacking says that a part of the test isn't done, or fails it, for lack of what the message says. The
+// test goes on.
+func Lacking(t testing.TB, format string, args ...any) {
+	t.Helper()
+	if os.Getenv(All) != "" {
+		t.Errorf("needs "+format, args...)
+		return
+	}
+	t.Logf("not tested, as it needs "+format, args...)
+}
+
 // leftOut is the reason why a test doesn't run with -short.
 const leftOut = "starts a server, which -short leaves out"
 

@@ -20,6 +20,8 @@ func (r *recorder) end(how, format string, args ...any) {
 }
 
 func (r *recorder) Skipf(format string, args ...any)  { r.end("skipped: ", format, args...) }
+func (r *recorder) Logf(format string, args ...any)   { r.end("logged: ", format, args...) }
+func (r *recorder) Errorf(format string, args ...any) { r.end("failed: ", format, args...) }
 func (r *recorder) Fatalf(format string, args ...any) { r.end("failed: ", format, args...) }
 
 func TestPrograms(t *testing.T) {
@@ -43,6 +45,21 @@ func TestPrograms(t *testing.T) {
 		}()
 		if <-done; r.ended != test.want {
 			t.Errorf("%s=%q, %v: got %q, want %q", All, test.all, test.programs, r.ended, test.want)
+		}
+	}
+}
+
+func TestLacking(t *testing.T) {
+	for all, want := range map[string]string{"": "logged: not tested, as it needs a disk", "1": "failed: needs a disk"} {
+		t.Setenv(All, all)
+		var r recorder
+		done := make(chan struct{})
+		go func() {
+			defer close(done)
+			Lacking(&r, "a %s", "disk")
+		}()
+		if <-done; r.ended != want {
+			t.Errorf("%s=%q: got %q, want %q", All, all, r.ended, want)
 		}
 	}
 }

@@ -17,6 +17,7 @@ import (
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"go.uber.org/zap"
 
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
 )
 
@@ -159,7 +160,7 @@ func canSlowDisks(t testing.TB) bool {
 	command.Env = append(os.Environ(), as+"=slow disk")
 	output, err := command.CombinedOutput()
 	if err != nil {
-		t.Logf("no disk is slow in this run: %v: %s", err, output)
+		needs.Lacking(t, "a filter of system calls, to slow a disk: %v: %s", err, output)
 	}
 	return err == nil
 }
