@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apis holds the API types that Kubernetes doesn't carry: our own, and those that it has
 // dropped, in the versions in which it last served them. Go types, JSON names, defaults and models of
 // dropped types are as manifests and clients of those days expect.

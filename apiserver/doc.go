@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package apiserver assembles a real Kubernetes API server around an admission chain.
 //
 // Its parts are Kubernetes' own: the generic server of k8s.io/apiserver, the registries, kinds,

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command bench does the same work with Gatehouse, with Gatehouse without its chain, and with
 // kube-apiserver over etcd, and prints the figures side by side.
 package main

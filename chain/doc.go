@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package chain runs admission plugins in two phases.
 //
 // A write that has been authenticated and authorized passes the chain once. First every mutating

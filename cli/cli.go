@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cli is the gatehouse command. A program with admission plugins of its own is a main that
 // calls Main with a list that has them. Only Main is promised to stay compatible, see
 // docs/compatibility.md.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package controllers runs the controllers without which an API server's own objects don't hold
 // together: deleted namespaces empty and go, dependents go with their owners, pods that are half
 // deleted go, deleted claims and volumes go once nothing uses them, every namespace has its default

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dashboard serves a page that shows a server's decisions as they come: the request, the
 // verdict, the plugin that changed or refused it, and the time each step took.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package gatehousetest gives a test a real Kubernetes API server with an admission chain, in the
 // test's own process:
 //

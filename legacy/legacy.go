@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package legacy serves what Kubernetes served once:
 //
 //   - kinds that Kubernetes removed and that Gatehouse's plugins still know: PodSecurityPolicy,

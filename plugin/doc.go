@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plugin is the contract between an admission plugin and the chain that runs it.
 //
 // A [Descriptor] names a plugin, says which requests it is called for, and builds it. New gets the

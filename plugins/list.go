@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plugins holds the ordered list of the compiled-in admission plugins.
 //
 // The package is public: docs/compatibility.md promises the list and its order, but nothing about the

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package remote runs admission plugins outside the API server that asks them, as webhooks.
 //
 //	API server ─▶ AdmissionReview ─▶ Mutate ─▶ chain's mutating phase ─▶ patch, warnings, annotations

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package review judges manifests before they are deployed. It writes each object to a real API
 // server in the process. The server's chain has the plugins of the cluster in question, and its
 // storage has the cluster's policies, quotas and LimitRanges.

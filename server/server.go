@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package server runs a whole Gatehouse server: the API server with a chain of plugins around its
 // writes, and the controllers. The command, the tests' servers and programs with their own plugins
 // start a server here.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhook implements dynamic admission. It calls the webhooks that
 // MutatingWebhookConfigurations and ValidatingWebhookConfigurations name, and changes or refuses
 // requests as they answer. The plugins MutatingAdmissionWebhook and ValidatingAdmissionWebhook are

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package initializers holds the names that everybody uses who deals with objects that wait for their
 // initializers. The admission plugin Initializers makes objects wait. The API server hides them
 // meanwhile. Clients that are initializers, or must see all objects, use the names too.

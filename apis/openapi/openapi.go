@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package openapi describes the kinds of the packages below apis in OpenAPI.
 //
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package backup saves what a server keeps in its data directory, and makes a data directory from
 // it again.
 //

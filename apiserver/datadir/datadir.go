@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package datadir keeps a server's directory to its owner and to one process at a time.
 //
 // A user who can write the directory decides whom the server trusts: an authority's key there signs

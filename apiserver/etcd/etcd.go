@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package etcd runs an etcd server inside the process, and has the client of the etcd that the API
 // server stores in, its own or an existing cluster.
 //

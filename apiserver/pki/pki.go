@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pki makes the certificates and keys that a server with no configuration needs: its own
 // authority, a serving certificate, an administrator's client certificate and the key that signs
 // service account tokens.

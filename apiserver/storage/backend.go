@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package storage keeps the API server's objects in Kubernetes' etcd3 store behind its watch cache,
 // for every kind over one etcd client.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package upstream holds the API server's tables that repeat facts of k8s.io/kubernetes which it doesn't
 // export. Each has a test that compares it with the source of the Kubernetes version that go.mod
 // requires, so a new release shows what has changed. docs/maintaining.md lists the tables of other

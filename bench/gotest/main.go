@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Program gotest starts servers as a Go test does, one and then another while the first runs, and
 // says how long each start took and how much memory the process had with one of them, so much
 // later as its argument says, and how much of that isn't pages of files. Nothing else is in the

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gatehouse-webhook is `gatehouse webhook` without the API server: what an image for a
 // cluster holds.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command gatehouse is Kubernetes admission control as a system of its own.
 package main
 

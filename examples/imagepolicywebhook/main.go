@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command imagepolicywebhook is a backend of the admission plugin ImagePolicyWebhook, as a start
 // for your own. It admits images of one registry and, if the pod names a ticket, all others.
 package main

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command initializers is an initializer, as a start for your own. It adds registry.example to
 // images that name no registry, and refuses pods with an image that names no version.
 package main

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package limits tests the manifests of this folder. Its README is run by test/docs.
 package limits
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command own-plugin is gatehouse with an additional admission plugin.
 package main
 

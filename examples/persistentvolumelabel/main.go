@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command persistentvolumelabel is a cloud of two volumes for trying out the admission plugin
 // PersistentVolumeLabel. It answers as EC2's DescribeVolumes does, without checking who asks.
 package main

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command webhook has two admission webhooks that keep users from deleting pods by mistake.
 // README.md shows how to run them.
 package main

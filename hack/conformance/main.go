@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Command conformance runs Kubernetes' end-to-end tests against gatehouse serve, and writes the

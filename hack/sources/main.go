@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command sources checks the comments that say which source of Kubernetes a piece of code was written
 // from. A reference in a comment is a module's path, the name of a declaration, and a hash:
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command typecheck finds the errors that a compiler would find in this module's programs on
 // another platform, without compiling anything:
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package aggregate joins errors as k8s.io/apimachinery does, in time that grows with their size
 // only. Upstream copies what it has joined for each error: of 8,000 errors that takes seconds.
 package aggregate

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package authority is a certificate authority in memory. It signs the certificates by which
 // servers and clients prove who they are. Its users keep its certificate and key.
 //

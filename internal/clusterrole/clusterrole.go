@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clusterrole computes the rules that a ClusterRole gets from others by its aggregationRule.
 package clusterrole
 

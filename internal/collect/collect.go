@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package collect sets the collector for a server. A start collects little, because most of what it
 // makes stays. Once the start is over, what only the start needed is given back, the program's own
 // pages as well. A server that is ready gets more room than by Go's rule, and gives memory back when

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package configfile reads configuration that people write: one document, in YAML or JSON, decoded
 // strictly, whose errors are in the words of who wrote it.
 package configfile

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package decision records what happened to requests, and why: which plugin changed what, which one
 // refused, and how long each took.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package drill finds out which writes stop while the backend of webhooks is down, and whether it can come back
 // by itself. Nothing is called and nothing is written.
 //

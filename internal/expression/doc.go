@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package expression compiles the CEL expressions of match conditions and policies and evaluates
 // them on requests.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package flagfile reads flags from a file: YAML with the flags' names as keys.
 //
 //	secure-port: 6443

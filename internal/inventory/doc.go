@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package inventory holds the objects of a cluster, from files or as they were read, and answers which
 // webhooks are asked about a write. Nothing is called and nothing is written.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package jsondiff compares two states of an object, and returns the JSON patch (RFC 6902) that
 // turns the first into the second.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kinds finds the resource of a kind for plugins, including custom resources.
 package kinds
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kindtypes checks the expressions of policies with the types of the objects that they are for: as
 // Kubernetes' type checker does, which writes what it finds to the policy's status, and beyond that.
 //

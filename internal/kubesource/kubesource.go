@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubesource reads the Go source of Kubernetes' modules. Tests use it to compare our tables with
 // upstream's where upstream doesn't export them, or where the test must not link the package that does.
 package kubesource

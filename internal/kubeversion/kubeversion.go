@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package kubeversion sets the version of Kubernetes' packages. Kubernetes' own build writes it into
 // k8s.io/component-base and k8s.io/client-go when it links a program. This package takes it from the
 // modules of the program. Without it the packages assume version 0.0: no metric is hidden, requests

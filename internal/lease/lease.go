@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lease implements leader election with a Lease, for work that must have ended before
 // another process begins it.
 package lease

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package linelog writes lines to a file that is rotated by size.
 //
 // One goroutine writes, so that callers don't wait for the disk. A line that can't be written is

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package lint finds what is dangerous in webhook configurations and admission policies before it happens:
 // a webhook that keeps its own pods from starting, timeouts that add up, policies that nothing binds.
 //

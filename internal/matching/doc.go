@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package matching decides which webhooks, admission policies and bindings a request concerns. It is
 // what packages webhook and policy have in common: the way from the configurations in informers and
 // files to the answer "yes, and show it the object as apps/v1".

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build modules
 
 // Package modules is never built. What it imports makes go.mod require every module that

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package peers lets the servers over one etcd call each other.
 //
 //	server ── publishes its name, address and authority ──▶ etcd ── watched by ──▶ the other servers

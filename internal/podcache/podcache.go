@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podcache reduces pods to the parts that a server keeps in its caches. There are more pods
 // than other objects, and most readers need only a part of each: the node authorizer needs to know
 // what a pod on a node refers to, garbage collection when it ended, the protection of claims which

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package policy evaluates ValidatingAdmissionPolicies and MutatingAdmissionPolicies on requests.
 // The policies come from the API and from files. The plugins of the same names are thin shells
 // around Validating and Mutating. Package matching decides which requests a policy is for, package

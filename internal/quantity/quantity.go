@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quantity refuses quantities that take too long to parse, before they are parsed.
 //
 // Parsing, comparing or writing a resource.Quantity takes time that grows with the square of its

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quota is the arithmetic of ResourceQuota: how much one object uses of everything a quota can
 // limit, which quotas are concerned, how a write changes their status.used, and whether the write is
 // allowed.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package seconds converts untrusted numbers of seconds to durations.
 package seconds
 

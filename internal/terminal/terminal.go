@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package terminal wraps, colors and escapes text for the terminal that it is written to.
 package terminal
 

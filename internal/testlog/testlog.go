@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package testlog keeps the log of the servers in a test's process, and shows it below the errors of a
 // test that fails.
 package testlog

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package timeshare divides a request's time, so that webhooks and policies under failurePolicy
 // Ignore can't use it up.
 //

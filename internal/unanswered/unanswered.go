@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package unanswered says what becomes of a request for which a plugin, or the matching of webhooks
 // and policies, has to read the API and gets no answer.
 package unanswered

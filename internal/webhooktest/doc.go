@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhooktest provides a webhook backend for tests: a real TLS server on 127.0.0.1 with its own
 // certificate authority. It answers admission reviews, counts the calls, and misbehaves as a test
 // demands.

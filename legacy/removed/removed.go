@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package removed serves the kinds that Kubernetes removed and that Gatehouse's plugins still know:
 //
 //   - PodSecurityPolicy in policy/v1beta1, with its validation and defaults of Kubernetes 1.24

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package uninitialized hides objects that still wait for their initializers: those whose
 // annotation initializers.gatehouse.dev/pending (package apis/initializers) is not empty. The admission
 // plugin Initializers sets it, and decides which users may change it.

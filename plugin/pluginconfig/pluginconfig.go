@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pluginconfig reads a plugin's section of the admission control configuration.
 //
 // The package is public: docs/compatibility.md promises its exported names and behaviour.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plugintest runs one admission plugin the way the chain runs it, and catches a plugin that
 // breaks the contract.
 //

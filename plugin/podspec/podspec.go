@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podspec helps plugins that look at pods: it returns the pod of a request, and goes over all
 // of its containers, whichever of the three lists they are in.
 //

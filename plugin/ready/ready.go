@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ready keeps plugins from deciding before their caches are filled.
 //
 // Caches are filled when the server starts. A request that arrives earlier waits, for ten seconds at

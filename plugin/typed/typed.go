@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package typed caches objects for plugins if their kind has a Go type but no client in client-go, as
 // the kinds of package apis.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package alwaysadmit implements the admission plugin AlwaysAdmit, which admits every request in
 // both phases without reading it.
 //

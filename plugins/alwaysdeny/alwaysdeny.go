@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package alwaysdeny implements the admission plugin AlwaysDeny, which refuses every write and
 // every CONNECT, of every user, with a 403 that says "admission control is denying all
 // modifications". Reads don't reach admission.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package alwayspullimages implements the admission plugin AlwaysPullImages, which sets the pull
 // policy of all containers and image volumes of a pod to Always. Otherwise a node would start a
 // private image that it already has for every user who knows the image's name; with Always it asks

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package certificateapproval implements the admission plugin CertificateApproval, which lets users
 // approve or deny a request for a certificate only if they have the verb approve on the request's
 // signer.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package certificatesigning implements the admission plugin CertificateSigning, which lets users
 // issue a certificate, or report a failure, only if they have the verb sign on the request's
 // signer.

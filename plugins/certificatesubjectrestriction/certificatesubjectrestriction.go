@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package certificatesubjectrestriction implements the admission plugin
 // CertificateSubjectRestriction, which refuses requests for certificates that would make their user
 // a member of the group system:masters.

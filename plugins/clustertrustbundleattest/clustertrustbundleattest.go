@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package clustertrustbundleattest implements the admission plugin ClusterTrustBundleAttest, which
 // lets users create or update a ClusterTrustBundle of a signer only if they have the verb attest on
 // that signer.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package defaultingressclass implements the admission plugin DefaultIngressClass, which gives a
 // new Ingress without a class the class that an administrator has marked as the default.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package defaultstorageclass implements the admission plugin DefaultStorageClass, which gives a
 // new claim without a class the StorageClass that an administrator has marked as the default.
 //

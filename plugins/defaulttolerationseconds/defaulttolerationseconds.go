@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package defaulttolerationseconds implements the admission plugin DefaultTolerationSeconds, which
 // lets pods stay for a while, five minutes by default, on a node that has become not ready or
 // unreachable.

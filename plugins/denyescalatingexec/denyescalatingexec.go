@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package denyescalatingexec implements the admission plugin DenyEscalatingExec, which refuses exec
 // into and attach to pods that can reach their host. Such a pod has a privileged container of any
 // kind, or is in the host's PID or IPC namespace.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package denyexeconprivileged implements the admission plugin DenyExecOnPrivileged, which refuses
 // exec into and attach to pods with a privileged container of any kind.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package denyserviceexternalips implements the admission plugin DenyServiceExternalIPs, which
 // refuses external IPs that a Service doesn't have already.
 //

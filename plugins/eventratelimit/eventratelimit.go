@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package eventratelimit implements the admission plugin EventRateLimit, which keeps floods of
 // events from overloading the server. Nothing depends on an event, so the plugin refuses some of
 // them for the sake of other requests.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package extendedresourcetoleration implements the admission plugin ExtendedResourceToleration,
 // which lets pods that request an extended resource, such as a GPU, onto the nodes that are
 // reserved for them.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package imagepolicywebhook implements the admission plugin ImagePolicyWebhook, which asks a
 // backend outside the server whether the images of a pod may run.
 //

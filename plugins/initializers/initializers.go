@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package initializers implements the admission plugin Initializers, which hides new objects until
 // certain clients, their initializers, have worked on them. Kubernetes had it until 1.13.
 //

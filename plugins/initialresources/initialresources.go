@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package initialresources implements the admission plugin InitialResources, which estimates how
 // much cpu and memory a container needs if the container doesn't say it. The estimate is a
 // percentile of what containers of the same image have used, by the metrics of a Prometheus server.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package jobvalidation implements the admission plugin JobValidation, which keeps the parallelism
 // of a Job whose pods are scheduled all together or not at all.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package limitpodhardantiaffinitytopology implements the admission plugin
 // LimitPodHardAntiAffinityTopology, which refuses pods with a required anti-affinity to other pods
 // whose topology key isn't kubernetes.io/hostname.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package limitranger implements the admission plugin LimitRanger, which keeps pods and persistent
 // volume claims within the LimitRanges of their namespace.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mutatingadmissionpolicy implements the admission plugin MutatingAdmissionPolicy, which
 // changes objects by the expressions of MutatingAdmissionPolicies. Package internal/policy has the
 // implementation.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mutatingadmissionwebhook implements the admission plugin MutatingAdmissionWebhook, which
 // calls the webhooks of MutatingWebhookConfigurations and changes objects by their answers. Package
 // webhook has the implementation.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package namespaceautoprovision implements the admission plugin NamespaceAutoProvision, which
 // creates the missing namespace of a request that creates or updates an object. It is for clusters
 // in which a namespace is a mere prefix that need not be declared.

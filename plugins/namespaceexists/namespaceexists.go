@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package namespaceexists implements the admission plugin NamespaceExists, which refuses requests
 // for objects in a namespace that doesn't exist, with the 404 that reading the namespace gets.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package namespacelifecycle implements the admission plugin NamespaceLifecycle, which ties objects
 // to the life of their namespace:
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package nodedeclaredfeaturevalidator implements the admission plugin
 // NodeDeclaredFeatureValidator, which refuses what needs a feature that the kubelet of the node
 // doesn't support yet: some updates of pods, and some devices of ResourceSlices.

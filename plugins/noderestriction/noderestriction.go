@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package noderestriction implements the admission plugin NodeRestriction, which limits a kubelet
 // to the objects of its own node.
 //

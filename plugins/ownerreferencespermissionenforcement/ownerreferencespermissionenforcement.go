@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ownerreferencespermissionenforcement implements the admission plugin
 // OwnerReferencesPermissionEnforcement, which refuses owner references by which users would gain
 // rights.

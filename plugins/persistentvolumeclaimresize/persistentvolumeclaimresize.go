@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package persistentvolumeclaimresize implements the admission plugin PersistentVolumeClaimResize,
 // which refuses an update of a claim that requests more storage if its volume can't be expanded.
 // Such a claim would wait forever.

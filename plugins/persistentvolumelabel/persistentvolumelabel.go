@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package persistentvolumelabel implements the admission plugin PersistentVolumeLabel, which labels
 // a new PersistentVolume on an AWS EBS volume or a GCE persistent disk with its region and zones,
 // and adds a node affinity for them. Pods that use the volume are then scheduled to nodes that can

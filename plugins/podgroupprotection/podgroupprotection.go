@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podgroupprotection implements the admission plugin PodGroupProtection, which keeps a
 // PodGroup as long as pods are in it.
 //

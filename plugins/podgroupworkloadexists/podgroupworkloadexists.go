@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podgroupworkloadexists implements the admission plugin PodGroupWorkloadExists, which
 // refuses a new PodGroup that names a Workload that doesn't exist.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podnodeselector implements the admission plugin PodNodeSelector, which ties the pods of a
 // namespace to nodes with certain labels.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podpreset implements the admission plugin PodPreset, which gives new pods environment
 // variables and volumes that their authors needn't know. Kubernetes had it until 1.19.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podresizevalidator implements the admission plugin PodResizeValidator, which refuses to
 // resize a running pod to more than its node has.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podsecurity implements the admission plugin PodSecurity, which holds pods to one of the
 // three Pod Security Standards, privileged, baseline or restricted, as the labels of their
 // namespace say.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podsecuritypolicy implements the admission plugin PodSecurityPolicy, which admits a pod
 // only if a PodSecurityPolicy allows it. Kubernetes had it until 1.24. Pod Security Admission,
 // which took its place, has three fixed levels and sets no defaults.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podtolerationrestriction implements the admission plugin PodTolerationRestriction, which
 // gives the pods of a namespace tolerations and limits which ones they may have.
 //

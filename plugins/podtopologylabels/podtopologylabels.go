@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podtopologylabels implements the admission plugin PodTopologyLabels, which copies the
 // zone and region of a node to its pods.
 //

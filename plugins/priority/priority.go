@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package priority implements the admission plugin Priority, which sets the priority of a new pod,
 // a number that the scheduler compares, from the PriorityClass that the pod names.
 //

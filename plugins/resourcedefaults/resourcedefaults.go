@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package resourcedefaults implements the admission plugin ResourceDefaults, which gives containers
 // without a request and limit for cpu or memory a default, the same in every namespace. It was
 // Kubernetes' first way to do so and is for clusters or namespaces without LimitRanges.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package resourcequota implements the admission plugin ResourceQuota, which keeps a namespace
 // within its ResourceQuotas.
 //

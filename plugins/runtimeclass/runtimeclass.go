@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package runtimeclass implements the admission plugin RuntimeClass, which gives new pods that name
 // a RuntimeClass the overhead and the scheduling constraints of the class.
 //

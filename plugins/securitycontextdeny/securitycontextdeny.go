@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package securitycontextdeny implements the admission plugin SecurityContextDeny, which refuses
 // pods that choose their own user, groups or SELinux label. Kubernetes had it until 1.30; Pod
 // Security Admission took its place.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package serviceaccount implements the admission plugin ServiceAccount, which gives pods an
 // identity towards the API server.
 //

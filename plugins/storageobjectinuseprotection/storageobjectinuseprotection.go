@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package storageobjectinuseprotection implements the admission plugin
 // StorageObjectInUseProtection, which keeps storage objects from being removed while they are in
 // use.

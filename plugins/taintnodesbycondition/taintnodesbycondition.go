@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package taintnodesbycondition implements the admission plugin TaintNodesByCondition, which gives
 // a new Node the taint node.kubernetes.io/not-ready:NoSchedule, unless it has it already.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package validatingadmissionpolicy implements the admission plugin ValidatingAdmissionPolicy,
 // which refuses requests by the ValidatingAdmissionPolicies that are bound. Package internal/policy
 // has the implementation.

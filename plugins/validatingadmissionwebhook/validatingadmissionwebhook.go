@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package validatingadmissionwebhook implements the admission plugin ValidatingAdmissionWebhook,
 // which asks the webhooks of ValidatingWebhookConfigurations whether to admit a request. Package
 // webhook has the implementation.

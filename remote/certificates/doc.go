@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package certificates keeps the serving certificate of a webhook server's replicas, and the
 // authorities with which API servers verify it.
 //

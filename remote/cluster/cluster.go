@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster provides the plugin.Env of plugins that run outside the API server. Everything
 // they read of the cluster comes through its API, with the rights of the process's service account.
 //

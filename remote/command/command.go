@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package command is the command `gatehouse webhook`, and the program gatehouse-webhook, which is
 // that command alone: the compiled-in plugins for a cluster whose API server is somebody else's.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package decisions serves the decisions of a replica at one path, to users of the cluster that it is
 // for.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package door bounds the resources of the webhooks' callers, so that no caller keeps another one
 // out.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package installation holds the names, labels and namespace of the objects that an installation of
 // the webhooks keeps in the cluster for itself.
 //

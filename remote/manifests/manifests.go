@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manifests makes the objects of an installation of `gatehouse webhook` in a cluster, for
 // kubectl apply.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package registration keeps the Mutating- and ValidatingWebhookConfiguration of an installation,
 // by which a cluster's API servers ask its plugins.
 //

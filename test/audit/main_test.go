@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package audit_test proves that an audit says what a server answers: a server has hundreds of objects, an
 // audit predicts what a candidate would refuse, and then the server enforces the candidate, and is sent
 // the manifests of the objects again, and the objects as they are.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package backends runs what plugins ask outside of the cluster, for tests:
 //
 //   - a backend of ImagePolicyWebhook, see [Images]. It serves TLS, and only to clients with a

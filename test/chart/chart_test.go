@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package chart tests the Helm chart in deploy/chart: with Helm itself, and against package
 // manifests, which says the same in Go.
 package chart

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package chartrun installs the Helm chart in deploy/chart on a running server and runs its pods as a

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package charts gives tests three charts that people use: those inside the Go modules of
 // Gatekeeper, Kyverno and cert-manager, and Helm to render them, and the definitions of Prometheus
 // Operator, which our own chart goes by. Nothing of them is in this repository: they come from the

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package dashboard_test opens `gatehouse dashboard` of a running server in a real Chromium, and
 // uses it as people do: with the keyboard, in the dark, on a small screen, with ten thousand
 // requests. Its screenshots are those of docs/dashboard.md:

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package decisions_test asks a running server for its decisions, as users do: with kubectl, with
 // client-go's informers, and with rights or without.
 package decisions_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package docs runs the commands in the documents, and checks links and the pages that are made
 // from code.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package e2e_test drives real processes: the gatehouse binary, the real kubectl, a real etcd.
 package e2e_test
 

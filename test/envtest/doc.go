@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package envtest has no code; its tests use Gatehouse as controller-runtime's envtest does.
 //
 // TestSmoke starts and stops it by envtest's Go API, with all that this offers. TestSuite runs

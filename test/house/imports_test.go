@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package house holds the rules of who may import whom and who may speak of whom.
 package house
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package identity_test runs the plugins that are about who somebody is in real servers: what pods
 // get to be somebody, and what kubelets may do, with the certificates and tokens that they have.
 package identity_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package image_test runs what is in an image as a container runtime would, without one: the files

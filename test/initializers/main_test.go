@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package initializers_test runs real servers with the plugin Initializers, and is what there is
 // around them: creators, initializers, and those who must not see what is not yet initialized.
 package initializers_test

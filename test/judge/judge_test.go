@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package judge_test proves that judging a request says what a server answers. A server enforces a
 // candidate, and answers hundreds of requests. The engine of audit and replay judges the same requests,
 // as the server's chain got them, by the same candidate and the state that the server began with.

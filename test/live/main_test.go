@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package live tests reviews of what a running cluster has, against a running server.
 package live
 

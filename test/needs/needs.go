@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package needs says what a test needs besides Go: programs, most often. Where one is missing the
 // test is skipped by its name, so that everybody can run all tests; where the environment has
 // GATEHOUSE_TEST_ALL, as in CI, it fails instead: there nothing may go untested.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package outages_test breaks the clusters of examples/outages on a running server. Lint has to find the mistake,
 // a drill has to say what stops, and on the server that stops, and nothing else.
 package outages_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package peers builds Gatehouse, Kubernetes' programs and etcd, and starts them as processes of
 // their own, so that tests and benchmarks can send Gatehouse and kube-apiserver the same requests,
 // or run Kubernetes around Gatehouse.

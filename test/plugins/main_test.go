@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package plugins_test holds the list of plugins against Kubernetes' own, and runs the plugins
 // about runtime classes, nodes' resources and features, certificates and groups of pods in real
 // servers.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pods_test runs plugins that look at pods, and at what pods need, in real servers and uses
 // them as their users do: with client-go and with kubectl. A plugin has a file here.
 package pods_test

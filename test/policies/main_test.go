@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package policies_test has admission policies evaluated by a running server, through client-go.
 // Each test keeps to a namespace of its own, and its bindings to that namespace.
 package policies_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package program builds the programs that tests run, gatehouse, gatehouse-webhook and kubectl, and
 // starts programs that end with the test, or in a network and mounts of their own.
 package program

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package quota tests ResourceQuota where it is decided: in a running server's storage.
 package quota
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package replay_test compares what recorded requests are read as with what admission was asked when
 // they were made: a plugin in a running server notes every question, and the server writes an audit
 // log and a record.

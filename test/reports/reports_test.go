@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package reports_test writes reports to a running server, by the definitions that their projects
 // publish.
 package reports_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package requests_test sends real requests to a running server and compares status, reason,
 // message and object with what Kubernetes documents. What is expected is taken from Kubernetes'
 // documentation and sources, never from an answer of ours.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package robustness runs three etcd members and two servers over them, each a process, and clients that
 // read, write and watch. Meanwhile it kills, stops and slows processes, cuts and delays the network, fills
 // and slows disks, replaces members, compacts and defragments their data, and moves a server's clock.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package running_test is about servers rather than requests: whom they believe, what they find of
 // an older cluster, where they find Services, what they say of their health, and what is left of
 // what ended.

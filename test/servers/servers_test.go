@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build unix
 
 // Package servers_test runs several servers over one etcd, and asks each for what the others decided.

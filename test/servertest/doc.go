@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package servertest is what tests that use a running server as its users do have in common, so
 // that each of their packages says only what its tests are about.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package telemetry_test asks a running server what it tells of what it decides: in traces, in the
 // audit log, in the decision log and in metrics, and what the dashboards and alerts of deploy/ make
 // of these.

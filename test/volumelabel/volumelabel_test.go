@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package volumelabel_test runs PersistentVolumeLabel in a real server, over clouds that answer as
 // EC2 and Compute Engine do, and uses it with kubectl.
 package volumelabel_test

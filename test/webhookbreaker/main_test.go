@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhookbreaker_test has backends of webhooks fail under a running server that doesn't wait for
 // them again. Each test keeps to a namespace of its own.
 package webhookbreaker_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhookconfig_test is about the configurations of webhooks themselves: their old version,
 // their limits, and those that come from files. What webhooks do is tested in test/webhooks, and
 // what the API says to single fields in test/requests/table.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhookmode_test has `gatehouse webhook` beside a running server, as processes. Webhook
 // configurations are for a whole cluster: the tests of the one that they share run one after
 // another, and each takes back what its replicas registered.

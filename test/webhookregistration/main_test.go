@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhookregistration_test keeps webhook configurations and certificates on a running
 // server, as replicas of `gatehouse webhook` do, and breaks them. Replicas are this process's, so
 // that their clock can be another one; the command itself is run in test/webhookmode.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package webhooks_test has webhooks called by a running server, through client-go, with real TLS
 // backends. Each test keeps to a namespace of its own, and its webhooks to that namespace.
 package webhooks_test

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package why_test asks `gatehouse why` about what happened on a running server, as its users do.
 package why_test
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package workloads_test runs the controllers of workloads, which are off by default, in a real
 // server, and sees what becomes of the pods that they make: admission changes them, or refuses
 // them. Nothing runs a pod here; the tests say of pods what a kubelet would.

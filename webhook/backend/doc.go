@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package backend calls webhooks. It finds the backend that a WebhookClientConfig names, keeps
 // connections to it, and posts reviews.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package review implements the protocol admission.k8s.io. It encodes the AdmissionReviews for
 // webhooks, decodes and verifies their answers, and applies the patches in the answers.
 //

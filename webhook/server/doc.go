@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package server helps to write admission webhooks in Go: the ones that the MutatingAdmissionWebhook
 // and ValidatingAdmissionWebhook plugins of a Kubernetes API server, Gatehouse or another, call.
 //

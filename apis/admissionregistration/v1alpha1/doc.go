@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1alpha1 holds the kind that Kubernetes removed from version v1alpha1 of its API group
 // admissionregistration.k8s.io: InitializerConfiguration. The kinds that Kubernetes kept are in
 // k8s.io/api.

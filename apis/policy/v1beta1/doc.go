@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1beta1 holds the kind that Kubernetes removed from version v1beta1 of the API group policy:
 // PodSecurityPolicy. The group's other kinds are in k8s.io/api/policy.
 //

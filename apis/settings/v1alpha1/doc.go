@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package v1alpha1 is version v1alpha1 of the API group settings.k8s.io: the kind PodPreset.
 //
 // The package is public: docs/compatibility.md promises its types as long as the API has the version.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package archive reads and writes the file of a backup: a tar archive of a snapshot of etcd, of
 // the server's keys, and at its end of SHA-256 sums of all of them.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package ledger charges ResourceQuotas in the etcd transaction that stores the object.
 //
 // Ledger says what that guarantees. AccountFor puts the ledger between a kind's store and etcd.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 //go:build linux
 
 // Package node plays a cluster's node for Kubernetes' end-to-end tests, without a kubelet and without

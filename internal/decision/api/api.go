@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package api serves the decisions of a server as the resource decisions of the API group
 // decisions.gatehouse.dev: they can be got, listed and watched, by namespace, and selected by
 // fields and labels. They are read-only.

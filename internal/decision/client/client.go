@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package client reaches a server's decisions: it is the client of the API group
 // decisions.gatehouse.dev for all that ask for them.
 package client

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package why explains decisions in words, as `gatehouse why` prints them.
 //
 //	API ─▶ Client ─▶ Found: decisions, the object, events ─▶ Explain ─▶ Explanation ─▶ Print

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package manifest reads webhook configurations, policies and bindings from files instead of from
 // the API (KEP-5793). The files are in a directory that the administrator of the machine writes to.
 // A plugin's configuration names it in staticManifestsDir.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package mutation applies the mutations of a MutatingAdmissionPolicy to an object.
 //
 //	schemas := mutation.NewSchemas(client.Discovery())             // once

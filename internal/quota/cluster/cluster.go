@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cluster reads, through the API, the objects that the cost of a resource claim depends on.
 // It is for callers that measure claims and don't own the storage.
 package cluster

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package annotation writes findings about files as SARIF, which code hosts show beside the lines, and as
 // commands of GitHub's workflows, which show them in pull requests.
 package annotation

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package cases writes suites of tests from recorded requests, so that a team can keep real requests as
 // tests. A report of a replay chooses the requests and says what to expect of each; the recorded log that
 // it names has the requests themselves.

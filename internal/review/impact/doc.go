@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package impact says what a candidate, such as a new policy, would change: for the objects of a cluster
 // (gatehouse audit) and for requests that were recorded (gatehouse replay).
 //

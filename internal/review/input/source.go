@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package input reads the objects to be judged, and the existing ones, from files, folders and
 // streams, in YAML or JSON, each with its file and line.
 package input

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package judge says what admission control would answer to requests that aren't made: recorded ones, or
 // those that existing objects would come with.
 //

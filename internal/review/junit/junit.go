@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package junit writes reports in JUnit's XML, which CI servers show.
 package junit
 

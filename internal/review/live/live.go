@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package live reads what admission reads from a running cluster, for a review, or for a file, a
 // snapshot.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package policyreport writes findings as the reports that policy engines keep in clusters, and that
 // dashboards and compliance tools read: Report and ClusterReport of openreports.io/v1alpha1, and
 // PolicyReport and ClusterPolicyReport of wgpolicyk8s.io/v1alpha2, from which those descend.

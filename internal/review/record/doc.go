@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package record writes requests to a file, so that they can be judged again: package recorded reads
 // the file.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package recorded reads requests that were recorded, and returns each as what admission was asked,
 // so that they can be judged again.
 //

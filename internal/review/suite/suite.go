@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package suite reads suites of admission tests. A suite is a file that says what a cluster should
 // do with which objects, so that a change to a policy shows what else it changes.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package usage keeps in memory what quotas count, for requests that are judged and not stored.
 //
 // [Quotas] has quotas with their usage. A [Ledger] also has what each object costs, as storage has it, so that a

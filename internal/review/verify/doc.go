@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package verify runs suites of admission tests (package suite) on a real server in the process
 // (package review), and reports the differences.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package yamltext finds the places of nodes in the text of a YAML document, so that a program can change a
 // part of it and leave the rest as it is written.
 package yamltext

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package denyexec is the common part of DenyEscalatingExec and DenyExecOnPrivileged: it refuses
 // exec into and attach to a pod whose containers have the host's privileges, because its user would
 // get these too.

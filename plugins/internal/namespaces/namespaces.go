@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package namespaces looks up the namespace of a request: first in a cache that a watch keeps
 // current, a moment late, and then live. Only a live read shows that a namespace doesn't exist.
 package namespaces

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package objects converts the object, or old object, of a request for plugins that handle one
 // kind.
 package objects

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package podrefs finds the other API objects that a pod refers to, for plugins that allow a pod
 // some of them, or none, as for mirror pods. It doesn't follow references of these objects, such as
 // the secret of a claim's volume.

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package signers asks an authorizer, for the plugins for certificates, whether a user may do
 // something for a signer.
 //

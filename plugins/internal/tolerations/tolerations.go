@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package tolerations compares tolerations by the rules of Kubernetes' merge. It is for the plugins
 // that merge a pod's tolerations with those of its namespace or of its RuntimeClass.
 package tolerations

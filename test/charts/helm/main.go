@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Command helm is as much of Helm as the tests need, by Helm's own packages:
 //
 //	helm template NAME CHART [--namespace NAMESPACE] [-f FILE]... [--set KEY=VALUE]... [--include-crds]

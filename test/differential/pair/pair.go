@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package pair starts Gatehouse and kube-apiserver with the same plugins and flags, and makes their
 // answers and audit logs comparable.
 package pair

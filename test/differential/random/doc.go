@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package random sends random requests to Gatehouse and to kube-apiserver, and compares status,
 // warnings, body and audit annotations of the answers.
 //

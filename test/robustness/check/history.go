@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package check checks what clients, etcd and servers recorded while faults happened. It reads the
 // record from a directory and knows nothing of how it was made.
 //

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Package signerstest is for the tests of plugins that ask what a user may do for a signer.
 package signerstest
 
