@@ -9,7 +9,7 @@
 //	go test ./random -random.seed=4 -random.round=17                        one round again
 //
 // A seed chooses the optional plugins and their configuration, and the version that the servers emulate,
-// and makes rounds. After five minutes the next seed follows, with new servers. EventRateLimit isn't
+// and makes rounds. After ten minutes the next seed follows, with new servers. EventRateLimit isn't
 // among the plugins: its answers depend on the time. A round is a namespace, its configuration (quotas, LimitRanges,
 // webhooks, policies, classes, roles), and requests in it: objects that are valid or nearly so, by all
 // verbs, patch types and subresources. The same seed makes the same requests.

@@ -37,7 +37,7 @@ const (
 	roundRequests = 150
 	// epoch is how long a pair of servers lives. Then the next seed starts another pair, with other
 	// plugins.
-	epoch = 5 * time.Minute
+	epoch = 10 * time.Minute
 	// shrinkRuns bounds how often the requests of a finding are sent again.
 	shrinkRuns = 150
 	// maxFindings ends the test, so that its output can be read.
