@@ -33,9 +33,9 @@ type Cost struct {
 	// omissions are the containers of a pod that lack a request or limit that a quota may require.
 	omissions []omission
 
-	// expires is when a pod's grace period ends, expired when it ended if that was before the
-	// measurement.
-	expires, expired time.Time
+	// expires is when a pod's grace period ends. expired reports whether it ended before the measurement.
+	expires time.Time
+	expired bool
 
 	// kin connects a pod with extended resources and the claims made for it; see Kin. claim is the
 	// claim that such a pod names.
@@ -84,14 +84,10 @@ func (c *Cost) ExpiresAt() time.Time {
 	return c.expires
 }
 
-// ExpiredAt returns when the object, without a write, stopped using anything except its place in
-// count/pods. It is zero if that hasn't happened. The usage in a quota may or may not include such
-// an object; see Total.
-func (c *Cost) ExpiredAt() time.Time {
-	if c == nil {
-		return time.Time{}
-	}
-	return c.expired
+// DependsOnTime reports whether the object costs something else at another time than that of the
+// measurement. The usage in a quota may or may not include such an object; see Total.
+func (c *Cost) DependsOnTime() bool {
+	return c != nil && (!c.expires.IsZero() || c.expired)
 }
 
 // CostAt returns the cost at a time, given that c changes without a write at ExpiresAt.
@@ -102,7 +98,7 @@ func (c *Cost) CostAt(now time.Time) *Cost {
 	expired := *c
 	expired.uses = nil
 	expired.addCount(countPods, 1)
-	expired.expires, expired.expired = time.Time{}, c.expires
+	expired.expires, expired.expired = time.Time{}, true
 	return &expired
 }
 

@@ -36,7 +36,7 @@ func (m Meter) podCost(pod *corev1.Pod) *Cost {
 	}
 	ended, end := m.hasEnded(pod)
 	if ended {
-		c.expired = end
+		c.expired = !end.IsZero()
 		// A pod that has ended is still stored, so it counts as an object.
 		c.uses = make([]use, 0, 1)
 		c.addCount(countPods, 1)
@@ -143,8 +143,8 @@ func (c *Cost) addPod(requests, limits corev1.ResourceList) {
 }
 
 // hasEnded reports whether, for quotas, a pod no longer runs. A pod whose grace period is over
-// counts as ended, even if it is stuck on a lost node; end is when the period ends or ended.
-// (Upstream's computation overflows if the grace period is longer than 292 years, and the pod
+// counts as ended, even if it is stuck on a lost node; end is when the period ends or ended. If it is
+// deleted without such a period, it has ended whatever the time is. (Upstream's computation overflows if the grace period is longer than 292 years, and the pod
 // counts as ended at once.)
 //
 // Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core/pods.go#QuotaV1Pod 41cf4229
@@ -154,6 +154,10 @@ func (m Meter) hasEnded(pod *corev1.Pod) (ended bool, end time.Time) {
 	}
 	if pod.DeletionTimestamp == nil || pod.DeletionGracePeriodSeconds == nil {
 		return false, time.Time{}
+	}
+	if *pod.DeletionGracePeriodSeconds <= 0 {
+		// The time of the deletion is that of the request, by the clock of the server that stored it.
+		return true, time.Time{}
 	}
 	if *pod.DeletionGracePeriodSeconds > seconds.Most {
 		// The API computes the time of the deletion from this, and has overflowed.

@@ -17,9 +17,8 @@ import (
 //
 // A pod's cost can end without a write (see Cost.ExpiresAt). So a total can be less than the sum of
 // the changes: store it as it is. After that, the pod's deletion must not be given back a second
-// time. So the clock that measures old objects for changes must not be behind the clock that
-// measured for the total. If clocks may differ, measure for changes with a Meter.Now slightly
-// ahead. Then the only possible error is a usage that is too high, until the next total.
+// time. So store with the total the time by which it was measured, and measure for changes by that
+// time, whatever the clock says.
 func Total(q *corev1.ResourceQuota, costs iter.Seq[*Cost]) corev1.ResourceList {
 	sums := make([]use, 0, len(q.Spec.Hard))
 	for name := range q.Spec.Hard {

@@ -41,9 +41,6 @@
 //
 // # What isn't tested
 //
-// Quotas of pods are exact only if the servers' clocks agree: see "What must be counted later" in
-// docs/quota.md. The check allows for pods whose deletion is not finished, until the quota is right again.
-//
 // A machine that loses its power: a process that is killed has written all that the kernel took. A server
 // that is stopped for longer than its lease: its controllers find out too late that others lead, as with
 // all leases of Kubernetes. Disks are slow and full only on Linux, full ones only for root, and clocks

@@ -19,7 +19,10 @@ import (
 
 // quotas makes and deletes objects that quotas count, and edits the limits, until the context ends.
 func (c *client) quotas(ctx context.Context) {
-	type made struct{ resource, name string }
+	type made struct {
+		resource, name string
+		isDeleted      bool // perhaps not gone yet
+	}
 	var mine []made
 	for ; ctx.Err() == nil; c.pause(ctx) {
 		o := &check.Operation{ID: c.id(), Namespace: check.Quotas}
@@ -37,13 +40,19 @@ func (c *client) quotas(ctx context.Context) {
 			}
 			c.send(o, http.MethodPost, path(check.Quotas, o.Resource, ""), asJSON, check.CountedObject(o.Resource, o.Name))
 			if o.Code == http.StatusCreated || o.Code == 0 || o.Code >= http.StatusInternalServerError {
-				mine = append(mine, made{o.Resource, o.Name})
+				mine = append(mine, made{resource: o.Resource, name: o.Name})
 			}
 		case len(mine) > 0:
-			i := c.random.IntN(len(mine))
+			// A pod that is given a second is stored until it is deleted again, as by a kubelet.
+			i, grace := c.random.IntN(len(mine)), c.random.IntN(2)
+			if mine[i].isDeleted {
+				grace = 0
+			}
+			mine[i].isDeleted = true
 			o.Verb, o.Resource, o.Name = "delete", mine[i].resource, mine[i].name
-			c.send(o, http.MethodDelete, path(check.Quotas, o.Resource, o.Name), asJSON, object{"gracePeriodSeconds": 0})
-			if o.Code == http.StatusOK || o.Code == http.StatusNotFound {
+			c.send(o, http.MethodDelete, path(check.Quotas, o.Resource, o.Name), asJSON, object{"gracePeriodSeconds": grace})
+			stays := o.Resource == "pods" && grace > 0
+			if o.Code == http.StatusOK && !stays || o.Code == http.StatusNotFound {
 				mine = slices.Delete(mine, i, i+1)
 			}
 		}

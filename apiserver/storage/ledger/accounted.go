@@ -7,6 +7,7 @@ import (
 	"context"
 	"maps"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -83,8 +84,9 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	}
 	w.change = func(ctx context.Context) (quota.Change, error) {
 		// If the request named the object by another group than it is stored in, the costs differ, too.
-		// Costs that depend on other objects are measured only here.
-		if w.enforced != nil && w.enforced.Resource == s.resource && !overdue(w.enforced.Old) && !s.tied() {
+		// Costs that depend on the time or on other objects are measured only here.
+		if w.enforced != nil && w.enforced.Resource == s.resource && !s.tied() &&
+			!w.enforced.Old.DependsOnTime() && !w.enforced.New.DependsOnTime() {
 			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
 		}
 		return s.change(ctx, w, data)
@@ -106,6 +108,7 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 		if response.Succeeded {
 			if s.resource == namespaceResource {
 				s.ledger.forget(key[len(s.prefix):])
+				s.ledger.forgetEnded(ctx, key[len(s.prefix):])
 			}
 			s.written(key)
 		}
@@ -169,7 +172,7 @@ func (s *accounted) change(ctx context.Context, w *write, data []byte) (quota.Ch
 }
 
 // cost returns the cost of the object stored as data at key.
-func (s *accounted) cost(ctx context.Context, key string, data []byte, about quota.RelatedObjects) (*quota.Cost, error) {
+func (s *accounted) cost(ctx context.Context, key string, data []byte, about *others) (*quota.Cost, error) {
 	object := quota.NewObject(s.resource)
 	if object == nil {
 		return quota.CostOf(s.resource, &metav1.PartialObjectMetadata{})
@@ -177,7 +180,20 @@ func (s *accounted) cost(ctx context.Context, key string, data []byte, about quo
 	if err := s.decode(ctx, key, data, object); err != nil {
 		return nil, err
 	}
-	return quota.Meter{Off: s.ledger.off, Related: about}.CostOf(s.resource, object)
+	return s.costOf(object, about)
+}
+
+// costOf returns the cost of an object whose cost depends on its content.
+func (s *accounted) costOf(object runtime.Object, about *others) (*quota.Cost, error) {
+	meter := quota.Meter{Off: s.ledger.off, Related: about}
+	if pod, ok := object.(*corev1.Pod); ok {
+		now, err := about.timeOf(pod)
+		if err != nil {
+			return nil, err
+		}
+		meter.Now = func() time.Time { return now }
+	}
+	return meter.CostOf(s.resource, object)
 }
 
 func (s *accounted) decode(ctx context.Context, key string, data []byte, into runtime.Object) error {

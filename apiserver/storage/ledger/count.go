@@ -7,6 +7,7 @@ import (
 	"context"
 	"fmt"
 	"slices"
+	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -25,56 +26,108 @@ const pageSize = 1000
 // new ones, those whose hard limits have got a new name, and those of which somebody has written
 // what restate doesn't believe. Until a quota shows its usage no server moves it, and no write that
 // would move it is committed.
+//
+// It counts all quotas at once. If another server moves one of them meanwhile, it counts only those
+// that nobody moves.
 func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) error {
 	if err := a.settle(ctx); err != nil {
 		return err
 	}
-	for {
+	for first := true; ; first = false {
 		list, err := l.read(ctx, namespace)
 		if err != nil {
 			return err
 		}
 		i := slices.IndexFunc(list.entries, quotaEntry.unknown)
-		if i < 0 {
+		switch {
+		case i < 0:
 			a.tip = list
 			a.last.Store(list)
 			return nil
+		case first:
+			_, err = l.countAll(ctx, namespace)
+		default:
+			err = l.countOne(ctx, list.entries[i], l.census(ctx, namespace, list.revision, time.Time{}))
 		}
-		if _, err := l.recount(ctx, list.entries[i], l.census(ctx, namespace, list.revision)); err != nil {
+		if err != nil {
 			return err
 		}
 	}
 }
 
-// recount corrects a quota's status. done is false if the quota has changed since it was read.
+// countAll corrects the status of all quotas of a namespace, and gives back what pods used that have ended
+// by now. done is false if a quota has changed meanwhile.
+func (l *Ledger) countAll(ctx context.Context, namespace string) (done bool, err error) {
+	list, err := l.read(ctx, namespace)
+	if err != nil {
+		return false, err
+	}
+	_, prefix := l.quotas(namespace)
+	c := l.census(ctx, namespace, list.revision, l.now())
+	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", list.revision+1)}
+	var operations []clientv3.Op
+	for _, entry := range list.entries {
+		counted, err := c.of(ctx, entry)
+		if err != nil {
+			return false, err
+		}
+		if counted.data != nil {
+			operations = append(operations, counted.put())
+		}
+		conditions = append(conditions, entry.isOf())
+	}
+	if c.late {
+		ended, err := l.setEnded(namespace, c.ended)
+		if err != nil {
+			return false, err
+		}
+		operations = append(operations, ended)
+	}
+	if len(operations) == 0 {
+		return true, nil
+	}
+	response, err := l.client.KV.Txn(ctx).If(append(conditions, c.others.outside()...)...).Then(operations...).Commit()
+	return err == nil && response.Succeeded, err
+}
+
+// countOne corrects a quota's status. If the quota has changed since it was read, nothing happens.
+func (l *Ledger) countOne(ctx context.Context, entry quotaEntry, c *census) error {
+	counted, err := c.of(ctx, entry)
+	if err != nil || counted.data == nil {
+		return err
+	}
+	_, err = l.client.KV.Txn(ctx).If(append(c.others.outside(), entry.isOf())...).Then(counted.put()).Commit()
+	return err
+}
+
+// isOf returns the condition that the quota hasn't been written since it was read.
 //
 // It is the quota's revision that must be the same, not only its content: while that lasts, nothing
 // that would move the quota has been committed, so what is counted at any revision since is true
 // when the status is written. A device class moves no quota; those that were looked at must be the
-// same, too. A pod whose claims cost something else afterwards causes another count.
-func (l *Ledger) recount(ctx context.Context, entry quotaEntry, c *census) (done bool, err error) {
+// same, too, and so must the set of pods that have ended. A pod whose claims cost something else afterwards causes another count.
+func (e quotaEntry) isOf() clientv3.Cmp {
+	return clientv3.Compare(clientv3.ModRevision(e.key), "=", e.revision)
+}
+
+// of returns the quota as it is counted, without data if its status is right.
+func (c *census) of(ctx context.Context, entry quotaEntry) (quotaEntry, error) {
+	counted := quotaEntry{key: entry.key, quota: entry.quota.DeepCopy()}
 	total, err := c.total(ctx, entry.quota)
 	if err != nil {
-		return false, fmt.Errorf("usage of quota %s/%s: %w", c.namespace, entry.quota.Name, err)
+		return counted, fmt.Errorf("usage of quota %s/%s: %w", c.namespace, entry.quota.Name, err)
 	}
-	unseen, err := l.unseenIn(ctx, c.namespace)
+	unseen, err := c.ledger.unseenIn(ctx, c.namespace)
 	if err != nil {
-		return false, err
+		return counted, err
 	}
 	unseen.addTo(total, entry.quota.UID)
-	counted := quotaEntry{key: entry.key, quota: entry.quota.DeepCopy()}
 	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
 	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
-		return true, nil
+		return counted, nil
 	}
-	s, _ := l.quotas(c.namespace)
-	if err := s.encode(ctx, &counted); err != nil {
-		return false, err
-	}
-	response, err := l.client.KV.Txn(ctx).
-		If(append(c.others.ofClasses(), clientv3.Compare(clientv3.ModRevision(entry.key), "=", entry.revision))...).
-		Then(counted.put()).Commit()
-	return err == nil && response.Succeeded, err
+	s, _ := c.ledger.quotas(c.namespace)
+	return counted, s.encode(ctx, &counted)
 }
 
 // census holds the cost of a namespace's objects as of one revision. It reads each resource once,
@@ -83,12 +136,18 @@ type census struct {
 	ledger    *Ledger
 	namespace string
 	revision  int64
-	costs     map[schema.GroupResource][]*quota.Cost
-	others    *others
+	// ended are the pods that have ended by now, or that the quotas no longer count. late reports whether
+	// there are some that the quotas still count. If now is zero, there are none of these.
+	now   time.Time
+	ended uids
+	late  bool
+
+	costs  map[schema.GroupResource][]*quota.Cost
+	others *others
 }
 
-func (l *Ledger) census(ctx context.Context, namespace string, revision int64) *census {
-	return &census{ledger: l, namespace: namespace, revision: revision,
+func (l *Ledger) census(ctx context.Context, namespace string, revision int64, now time.Time) *census {
+	return &census{ledger: l, namespace: namespace, revision: revision, now: now, ended: uids{},
 		costs: map[schema.GroupResource][]*quota.Cost{}, others: l.others(ctx, revision)}
 }
 
@@ -140,9 +199,23 @@ func (c *census) count(ctx context.Context, resource schema.GroupResource) ([]*q
 func (c *census) weigh(ctx context.Context, s *accounted) ([]*quota.Cost, error) {
 	var costs []*quota.Cost
 	_, err := c.ledger.each(ctx, s.prefix+c.namespace+"/", c.revision, func(kv *mvccpb.KeyValue) error {
-		cost, err := s.cost(ctx, string(kv.Key), kv.Value, c.others)
+		object := quota.NewObject(s.resource)
+		if err := s.decode(ctx, string(kv.Key), kv.Value, object); err != nil {
+			return err
+		}
+		cost, err := s.costOf(object, c.others)
+		if err != nil {
+			return err
+		}
+		if pod, ok := object.(*corev1.Pod); ok && cost.DependsOnTime() {
+			now := cost.CostAt(c.now)
+			c.late = c.late || now != cost
+			if cost = now; cost.ExpiresAt().IsZero() {
+				c.ended[pod.UID] = true
+			}
+		}
 		costs = append(costs, cost)
-		return err
+		return nil
 	})
 	return costs, err
 }

@@ -46,7 +46,7 @@
 // on what is stored.
 //
 // Three counts run in the background, and no request waits for them: of pods that have ended
-// (expire.go), of objects that another one made cheaper or dearer (others.go), and of objects that a
+// (expire.go, ended.go), of objects that another one made cheaper or dearer (others.go), and of objects that a
 // quota's usage was stated to contain (unseen.go).
 //
 // The package can be imported, but docs/compatibility.md makes no promise about it: it may change with

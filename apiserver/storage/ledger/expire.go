@@ -20,20 +20,15 @@ const giveBackAttempts = 3
 // lookAgain is how often to check whether a pod with a long grace period still exists.
 const lookAgain = time.Hour
 
-// overdue reports whether a cost has ended since it was measured.
-func overdue(c *quota.Cost) bool {
-	return !c.ExpiresAt().IsZero() && time.Now().After(c.ExpiresAt())
-}
-
 // expire makes the quotas get back what a pod uses when its grace period ends, although no write shows
 // that end. It is called with the change that has been written.
 //
-// A quota doesn't show whether it still has the usage of a pod that ended by itself, so giving it back
-// takes a count. If such a pod is written or deleted, the count is done now. If a pod is stored that will
-// end, the count is done at that time, if the pod is still there.
+// If a pod is stored that will end, its namespace is counted at that time, if the pod is still there. If a
+// pod should have been given back before this write, the namespace is counted now: the server that would
+// have done so has ended, or the quotas come from a program that doesn't know their clock.
 func (l *Ledger) expire(namespace, key string, change quota.Change) {
-	if ended := change.Old.ExpiredAt(); !ended.IsZero() {
-		l.inBackground(func() { l.giveBack(namespace, ended) })
+	if end := change.Old.ExpiresAt(); !end.IsZero() && l.now().After(end) {
+		l.inBackground(func() { l.giveBack(namespace, end) })
 		return
 	}
 	switch end := change.New.ExpiresAt(); {
@@ -60,13 +55,13 @@ func (l *Ledger) Counted(ctx context.Context) error { return l.counts.allLanded(
 // giveBackAt gives back at end what the pod at key uses, if the pod is still there. If another server has
 // deleted it, this is noticed within lookAgain.
 func (l *Ledger) giveBackAt(namespace, key string, end time.Time) {
-	l.endings.set(key, min(time.Until(end), lookAgain)+time.Millisecond, func() {
+	l.endings.set(key, min(end.Sub(l.now()), lookAgain)+time.Millisecond, func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
 		response, err := l.client.KV.Get(ctx, key)
 		switch {
 		case err != nil || len(response.Kvs) == 0:
-		case time.Now().Before(end):
+		case l.now().Before(end):
 			l.giveBackAt(namespace, key, end)
 		default:
 			l.giveBack(namespace, end)
@@ -145,8 +140,8 @@ func (l *Ledger) giveBack(namespace string, ended time.Time) {
 				return
 			}
 		}
-		began := time.Now()
-		done, err := l.recountAll(ctx, namespace)
+		began := l.now()
+		done, err := l.countAll(ctx, namespace)
 		if err != nil {
 			if l.ctx.Err() == nil {
 				klog.ErrorS(err, "Giving back what pods used that have ended", "namespace", namespace)
@@ -158,23 +153,4 @@ func (l *Ledger) giveBack(namespace string, ended time.Time) {
 			return
 		}
 	}
-}
-
-// recountAll corrects the status of all quotas of a namespace. done is false if one has changed
-// meanwhile.
-func (l *Ledger) recountAll(ctx context.Context, namespace string) (done bool, err error) {
-	list, err := l.read(ctx, namespace)
-	if err != nil {
-		return false, err
-	}
-	done = true
-	all := l.census(ctx, namespace, list.revision)
-	for _, entry := range list.entries {
-		same, err := l.recount(ctx, entry, all)
-		if err != nil {
-			return false, err
-		}
-		done = done && same
-	}
-	return done, nil
 }

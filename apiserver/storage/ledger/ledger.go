@@ -48,7 +48,8 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // quotas that breaks off between them shows the second when it moves again.
 type Ledger struct {
 	client  *kubernetes.Client
-	prefix  string          // of all keys
+	prefix  string // of all keys
+	now     func() time.Time
 	off     quota.Gates     // the feature gates that are off
 	ctx     context.Context // of the work that no request waits for; ends with Stop
 	cancel  context.CancelFunc
@@ -65,7 +66,7 @@ type Ledger struct {
 // feature gates that are off, of those that quotas follow.
 func New(client *kubernetes.Client, prefix string, off quota.Gates) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{client: client, prefix: prefix, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
+	return &Ledger{client: client, prefix: prefix, now: time.Now, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
 		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
 }
 
@@ -203,13 +204,6 @@ func (l *Ledger) charge(ctx context.Context, namespace string, a *account, w *wr
 	error) {
 	settled := false
 	for {
-		if overdue(change.Old) {
-			// A count since then has given back already what the object used.
-			var err error
-			if *change, err = w.change(ctx); err != nil {
-				return outcome{}, err
-			}
-		}
 		conditions, operations, refusal, err := l.decide(ctx, namespace, a, w, *change, settled)
 		if err != nil {
 			return outcome{}, err

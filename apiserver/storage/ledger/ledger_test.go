@@ -82,7 +82,7 @@ func (s *shop) server() *server {
 	l := New(client, "/registry", 0)
 	s.t.Cleanup(l.Stop)
 	for _, r := range []schema.GroupResource{quotaResource, podResource, claimResource, deploymentResource,
-		classResource, deviceClaims} {
+		classResource, deviceClaims, namespaceResource} {
 		l.AccountFor(client, &storagebackend.ConfigForResource{
 			Config: storagebackend.Config{Prefix: "/registry", Codec: codec}, GroupResource: r,
 		}, "/"+r.Resource)

@@ -7,7 +7,6 @@ import (
 	"context"
 	"slices"
 	"strings"
-	"time"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -24,9 +23,9 @@ var (
 	deviceClaims  = resourcev1.Resource("resourceclaims")
 )
 
-// others reads the objects on which resource claims' costs depend from etcd, each once. It reads them as
-// of a revision or, if that is 0, as they are now. In that case conditions hold as long as they don't
-// change.
+// others reads from etcd what costs depend on besides their objects, each once: the objects on which
+// resource claims' costs depend, and which pods have ended. It reads them as of a revision or, if that is 0, as they
+// are now. conditions hold as long as they don't change.
 type others struct {
 	ctx      context.Context
 	ledger   *Ledger
@@ -35,6 +34,7 @@ type others struct {
 	classes map[string]string // what extended resource devices of a class are
 	claims  map[string][]*resourcev1.ResourceClaim
 	pods    map[string]*corev1.Pod
+	ended   map[string]uids // by namespace
 
 	conditions []clientv3.Cmp
 }
@@ -43,7 +43,8 @@ var _ quota.RelatedObjects = &others{}
 
 func (l *Ledger) others(ctx context.Context, revision int64) *others {
 	return &others{ctx: ctx, ledger: l, revision: revision, classes: map[string]string{},
-		claims: map[string][]*resourcev1.ResourceClaim{}, pods: map[string]*corev1.Pod{}}
+		claims: map[string][]*resourcev1.ResourceClaim{}, pods: map[string]*corev1.Pod{},
+		ended: map[string]uids{}}
 }
 
 // ExtendedResource implements quota.RelatedObjects.
@@ -126,12 +127,15 @@ func (o *others) Claims(namespace string) ([]*resourcev1.ResourceClaim, error) {
 	return claims, nil
 }
 
-// ofClasses returns the conditions about device classes.
-func (o *others) ofClasses() []clientv3.Cmp {
+// outside returns the conditions about what may change without moving a quota: device classes, and which
+// pods have ended.
+func (o *others) outside() []clientv3.Cmp {
 	s := o.ledger.store(classResource)
+	ended := o.ledger.endedKey("")
 	var conditions []clientv3.Cmp
 	for _, c := range o.conditions {
-		if s != nil && strings.HasPrefix(string(c.KeyBytes()), s.prefix) {
+		key := string(c.KeyBytes())
+		if s != nil && strings.HasPrefix(key, s.prefix) || strings.HasPrefix(key, ended) {
 			conditions = append(conditions, c)
 		}
 	}
@@ -168,7 +172,7 @@ func (l *Ledger) recountKin(namespace, key string, change quota.Change) {
 			})
 		}
 		if count {
-			l.giveBack(namespace, time.Now())
+			l.giveBack(namespace, l.now())
 		}
 	})
 }
@@ -198,7 +202,7 @@ func (l *Ledger) reclassify(class string) {
 	}
 	for namespace, concerned := range namespaces {
 		if concerned {
-			l.giveBack(namespace, time.Now())
+			l.giveBack(namespace, l.now())
 		}
 	}
 }

@@ -8,6 +8,7 @@ import (
 	"encoding/json"
 	"strings"
 	"sync/atomic"
+	"time"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
@@ -83,7 +84,7 @@ func (l *Ledger) recordUnseen(ctx context.Context, namespace string, which func(
 		return err
 	}
 	_, prefix := l.quotas(namespace)
-	all := l.census(ctx, namespace, list.revision)
+	all := l.census(ctx, namespace, list.revision, time.Time{})
 	for _, entry := range list.entries {
 		if !which(entry) || len(entry.quota.Status.Used) == 0 {
 			continue

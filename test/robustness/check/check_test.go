@@ -267,33 +267,32 @@ func TestKilled(t *testing.T) {
 	}
 }
 
-// While the clocks of servers differ, a quota may be wrong by a pod that is being deleted.
-func TestClocks(t *testing.T) {
+// A pod whose grace period is over counts until it is among those that have ended.
+func TestEnded(t *testing.T) {
+	pod := CountedObject("pods", "x").(*corev1.Pod)
+	pod.APIVersion, pod.Kind, pod.Namespace, pod.UID = "v1", "Pod", Quotas, "uid"
+	deleted := pod.DeepCopy()
+	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(1))
+	ended := Event{Key: endedKey, Value: []byte(`["uid"]`)}
+	gone := Event{Key: keyPrefix + "pods/" + Quotas + "/x", Deleted: true}
 	for name, test := range map[string]struct {
 		spoil func(h *History)
 		ok    bool
 	}{
-		"clocks differ": {func(*History) {}, true},
-		"clocks agree":  {func(h *History) { h.Lives[1].Skew = 0 }, false},
-		"one too many":  {func(h *History) { h.Revisions[3].Events[0] = podQuota("2") }, false},
-		"for too long":  {func(h *History) { h.Revisions[4].Seen = (2 * maxExcuse).Nanoseconds() }, false},
-		"and again": {func(h *History) { // after all was right
-			h.Revisions = append(h.Revisions, Revision{Revision: 6, Events: []Event{podQuota("0")}},
-				Revision{Revision: 7, Events: []Event{podQuota("1")}})
-		}, false},
+		"right":            {func(*History) {}, true},
+		"counted too long": {func(h *History) { h.Revisions[3].Events = []Event{ended} }, false},
+		"given back early": {func(h *History) { h.Revisions[3].Events = []Event{podQuota("0")} }, false},
+		"given back twice": {func(h *History) { h.Revisions[4].Events = []Event{gone, podQuota("-1")} }, false},
+		"not a list":       {func(h *History) { h.Revisions[3].Events[0].Value = []byte("{}") }, false},
 	} {
 		t.Run(name, func(t *testing.T) {
-			pod := CountedObject("pods", "x").(*corev1.Pod)
-			pod.APIVersion, pod.Kind, pod.Namespace = "v1", "Pod", Quotas
-			deleted := pod.DeepCopy()
-			deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(0))
-			h := &History{Lives: []Life{{End: second}, {End: second, Skew: second}}}
+			h := &History{}
 			for i, events := range [][]Event{
 				{podQuota("0")},
 				{podQuota("1"), stored("pods/"+Quotas+"/x", pod)},
-				{podQuota("0"), stored("pods/"+Quotas+"/x", deleted)},
-				{podQuota("1")}, // by a server that thinks that the pod hasn't ended
-				{{Key: keyPrefix + "pods/" + Quotas + "/x", Deleted: true}},
+				{stored("pods/"+Quotas+"/x", deleted)},
+				{ended, podQuota("0")},
+				{gone},
 			} {
 				h.Revisions = append(h.Revisions, Revision{Revision: int64(i + 1), Events: events})
 			}

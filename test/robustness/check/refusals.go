@@ -18,7 +18,8 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-// CountedObject returns an object of a resource that clients create in the namespace Quotas.
+// CountedObject returns an object of a resource that clients create in the namespace Quotas. A pod is bound
+// to a node, so it can be given time to end.
 func CountedObject(resourceName, name string) runtime.Object {
 	metadata := metav1.ObjectMeta{Name: name}
 	if resourceName == "configmaps" {
@@ -26,7 +27,7 @@ func CountedObject(resourceName, name string) runtime.Object {
 	}
 	container := corev1.Container{Name: "one", Image: "one"}
 	container.Resources.Requests = corev1.ResourceList{corev1.ResourceCPU: resource.MustParse("100m")}
-	return &corev1.Pod{ObjectMeta: metadata, Spec: corev1.PodSpec{AutomountServiceAccountToken: new(false),
+	return &corev1.Pod{ObjectMeta: metadata, Spec: corev1.PodSpec{AutomountServiceAccountToken: new(false), NodeName: "none",
 		Containers: []corev1.Container{container}}}
 }
 
@@ -43,7 +44,7 @@ func (h *History) checkRefusals(s *store, r *Report) {
 			continue
 		}
 		r.count("refusals by quota")
-		cost, err := meter.CostOf(corev1.Resource(o.Resource), CountedObject(o.Resource, o.Name))
+		cost, err := quota.CostOf(corev1.Resource(o.Resource), CountedObject(o.Resource, o.Name))
 		if err != nil {
 			r.fail("refusals", "%s: %v", o.ID, err)
 			continue

@@ -4,12 +4,14 @@
 package check
 
 import (
+	"encoding/json"
 	"slices"
 	"sort"
 	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/client-go/kubernetes/scheme"
 )
 
@@ -29,9 +31,14 @@ type version struct {
 	// object is nil if the key was deleted.
 	object runtime.Object
 	value  string
+	// ended is what endedKey holds.
+	ended []types.UID
 }
 
 const keyPrefix = "/registry/"
+
+// endedKey has the UIDs of the pods of Quotas that are stored and no longer counted.
+const endedKey = keyPrefix + "gatehouse.dev/ended/" + Quotas
 
 func registerKey(name string) string { return keyPrefix + "configmaps/" + Registers + "/" + name }
 
@@ -50,7 +57,11 @@ func newStore(h *History, r *Report) *store {
 				continue
 			}
 			v := version{revision: revision.Revision, seen: revision.Seen}
-			if !event.Deleted {
+			if event.Key == endedKey {
+				if err := json.Unmarshal(event.Value, &v.ended); err != nil {
+					r.fail("revisions", "revision %d: %s: %v", revision.Revision, event.Key, err)
+				}
+			} else if !event.Deleted {
 				object, err := runtime.Decode(scheme.Codecs.UniversalDeserializer(), event.Value)
 				if err != nil {
 					r.fail("revisions", "revision %d: %s: %v", revision.Revision, event.Key, err)
@@ -83,7 +94,7 @@ func (s *store) put(v version, r *Report) {
 }
 
 func isChecked(key string) bool {
-	for _, prefix := range []string{registerKey(""), leaseKey, keyPrefix + "configmaps/" + Quotas + "/",
+	for _, prefix := range []string{registerKey(""), leaseKey, endedKey, keyPrefix + "configmaps/" + Quotas + "/",
 		keyPrefix + "pods/" + Quotas + "/", keyPrefix + "resourcequotas/" + Quotas + "/"} {
 		if strings.HasPrefix(key, prefix) {
 			return true
