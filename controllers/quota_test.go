@@ -40,7 +40,7 @@ func podsLimited(used string) *corev1.ResourceQuota {
 func TestQuotaCounter(t *testing.T) {
 	ended := podIn("demo", "ended")
 	ended.DeletionTimestamp, ended.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(-time.Minute)},
-		new(int64)
+		new(int64(1))
 	two := []any{podIn("demo", "a"), podIn("demo", "b"), podIn("other", "c"), ended}
 	for name, test := range map[string]struct {
 		cached        []any // nil: not known yet
@@ -121,8 +121,8 @@ func TestCachedPodsAreMeasuredAgain(t *testing.T) {
 		t.Run(name, func(t *testing.T) {
 			synctest.Test(t, func(t *testing.T) {
 				pod := podIn("demo", "a")
-				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now().Add(time.Second)},
-					new(int64)
+				pod.DeletionTimestamp, pod.DeletionGracePeriodSeconds = &metav1.Time{Time: time.Now()},
+					new(int64(1))
 				pods := cache.NewIndexer(cache.MetaNamespaceKeyFunc,
 					cache.Indexers{cache.NamespaceIndex: cache.MetaNamespaceIndexFunc})
 				if err := pods.Add(pod); err != nil {
