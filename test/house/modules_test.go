@@ -17,6 +17,7 @@ func TestModules(t *testing.T) {
 		{".", "go mod tidy -diff"},
 		{"bench", "go mod tidy -diff"},
 		{"test/differential", "go mod tidy -diff"},
+		{"site", "go mod tidy -diff"},
 		{"examples/own-plugin", "go mod tidy -diff"},
 		{"examples/own-plugin", "go vet ./..."},
 		{"examples/own-plugin", "go test -vet=off ./..."},
