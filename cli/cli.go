@@ -87,7 +87,7 @@ controller Kubernetes ever shipped, in one ordered list.`,
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
 	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(plugins),
-		newReview(plugins), newTest(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), newLint(), newDrill(), command.New(plugins),
+		newReview(plugins), newTest(plugins), newExplain(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), newLint(), newDrill(), command.New(plugins),
 		newEnvtest(), newBackup(), newRestore(), newKubeconfig(), newVersion())
 	completeNames(root, plugins)
 	return root

@@ -69,6 +69,7 @@ func TestCompletionInBash(t *testing.T) {
 		{"gatehouse webhook --plugins=AlwaysP", "AlwaysPullImages", "NamespaceLifecycle"},
 		{"gatehouse controllers --controllers=work", "workloads", "namespace-controller"},
 		{"gatehouse help comp", "completion", "serve"},
+		{"gatehouse explain AlwaysP", "AlwaysPullImages", "AlwaysDeny"},
 	} {
 		command := exec.CommandContext(t.Context(), "bash", append([]string{"--norc", "-c", asBash, "bash", file},
 			strings.Split(tt.line, " ")...)...)

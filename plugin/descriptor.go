@@ -32,6 +32,9 @@ type Descriptor struct {
 	Name string
 	// Summary says in one line what the plugin does.
 	Summary string
+	// Manual is the plugin's manual page, in Markdown. gatehouse explain prints it. It is empty if there is
+	// none. Its relative links are those of a folder of plugins/ in Gatehouse's repository.
+	Manual string
 	// Remedy says what a user can do whose request the plugin refused. It is empty if the plugin
 	// refuses nothing, or if the remedy depends on what users configure.
 	Remedy string

@@ -91,6 +91,9 @@ func TestEveryFolderIsAListedPluginAndDocumented(t *testing.T) {
 	listed := map[string]string{}
 	for _, d := range List {
 		listed[strings.ToLower(d.Name)] = d.Name
+		if !strings.HasPrefix(d.Manual, "# "+d.Name+"\n") {
+			t.Errorf("%s: its Manual is not its README.md", d.Name)
+		}
 	}
 	entries, err := os.ReadDir(".")
 	if err != nil {

@@ -10,6 +10,7 @@ package alwaysadmit
 
 import (
 	"context"
+	_ "embed"
 	"io"
 
 	"k8s.io/apiserver/pkg/admission"
@@ -20,10 +21,14 @@ import (
 
 const name = "AlwaysAdmit"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes AlwaysAdmit. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Admits every request",
+	Manual:     manual,
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: plugin.EveryOperation,
 	Deprecated: "it has no real meaning: a request that no plugin refuses is admitted anyway",

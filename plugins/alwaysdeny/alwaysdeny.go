@@ -13,6 +13,7 @@ package alwaysdeny
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 
@@ -24,10 +25,14 @@ import (
 
 const name = "AlwaysDeny"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes AlwaysDeny. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses every request",
+	Manual:     manual,
 	Remedy:     "Nothing passes while this plugin is enabled: leave it out of the server's flags.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: plugin.EveryOperation,

@@ -13,6 +13,7 @@ package alwayspullimages
 
 import (
 	"context"
+	_ "embed"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -30,10 +31,14 @@ const name = "AlwaysPullImages"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes AlwaysPullImages. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Makes nodes pull the images of every pod anew, with the pod's own credentials",
+	Manual:     manual,
 	Remedy:     "Set imagePullPolicy to Always for the containers that the message names.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

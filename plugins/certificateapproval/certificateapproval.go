@@ -13,6 +13,7 @@ package certificateapproval
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -28,10 +29,14 @@ import (
 
 const name = "CertificateApproval"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes CertificateApproval. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may approve for the signer approve certificates",
+	Manual:  manual,
 	Remedy: "Have the right to approve for this signer: the verb approve on its name in signers of " +
 		"certificates.k8s.io.",
 	Phases:     plugin.Validating,

@@ -14,6 +14,7 @@ package certificatesigning
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"reflect"
@@ -31,10 +32,14 @@ import (
 
 const name = "CertificateSigning"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes CertificateSigning. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets only users who may sign for the signer issue certificates",
+	Manual:     manual,
 	Remedy:     "Have the right to sign for this signer: the verb sign on its name in signers of certificates.k8s.io.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},

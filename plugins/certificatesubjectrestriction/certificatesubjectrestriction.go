@@ -14,6 +14,7 @@ package certificatesubjectrestriction
 import (
 	"context"
 	"crypto/x509"
+	_ "embed"
 	"encoding/pem"
 	"errors"
 	"fmt"
@@ -31,10 +32,14 @@ import (
 
 const name = "CertificateSubjectRestriction"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes CertificateSubjectRestriction. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests for client certificates of the group system:masters",
+	Manual:     manual,
 	Remedy:     "Leave the group system:masters out of the request's subject, or ask another signer.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},

@@ -14,6 +14,7 @@ package clustertrustbundleattest
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -34,10 +35,14 @@ import (
 
 const name = "ClusterTrustBundleAttest"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ClusterTrustBundleAttest. It needs an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may attest for the signer write its trust bundles",
+	Manual:  manual,
 	Remedy: "Have the right to attest for this signer: the verb attest on its name in signers of " +
 		"certificates.k8s.io.",
 	Phases:     plugin.Validating,

@@ -13,6 +13,7 @@ package defaultingressclass
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -36,10 +37,14 @@ const name = "DefaultIngressClass"
 
 var ingresses = networkingv1.Resource("ingresses")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DefaultIngressClass. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives Ingresses that name no class the default IngressClass",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(ingresses),

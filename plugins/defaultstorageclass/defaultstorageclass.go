@@ -14,6 +14,7 @@ package defaultstorageclass
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -45,11 +46,15 @@ const (
 
 var claims = corev1.Resource("persistentvolumeclaims")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DefaultStorageClass. It needs informers; its configuration is of kind
 // DefaultStorageClassConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims that name no class the default StorageClass",
+	Manual:     manual,
 	Remedy:     "Set spec.storageClassName, or let one StorageClass alone be the default.",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},

@@ -15,6 +15,7 @@ package defaulttolerationseconds
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -39,11 +40,15 @@ const (
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DefaultTolerationSeconds. It needs nothing of its host; its configuration is
 // of kind DefaultTolerationSecondsConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods stay on nodes that are not ready or unreachable for five minutes",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(pods),

@@ -11,16 +11,22 @@
 package denyescalatingexec
 
 import (
+	_ "embed"
+
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/denyexec"
 )
 
 const name = "DenyEscalatingExec"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DenyEscalatingExec. It needs a client.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods that are privileged or in the host's PID or IPC namespace",
+	Manual:     manual,
 	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
 	Phases:     plugin.Validating,
 	Operations: denyexec.Operations,

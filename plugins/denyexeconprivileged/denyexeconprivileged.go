@@ -9,16 +9,22 @@
 package denyexeconprivileged
 
 import (
+	_ "embed"
+
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/internal/denyexec"
 )
 
 const name = "DenyExecOnPrivileged"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DenyExecOnPrivileged. It needs a client.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses exec and attach to pods with a privileged container",
+	Manual:     manual,
 	Remedy:     "Take a pod that has no access to its host: not privileged, and without the host's namespaces.",
 	Phases:     plugin.Validating,
 	Operations: denyexec.Operations,

@@ -12,6 +12,7 @@ package denyserviceexternalips
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"slices"
@@ -29,10 +30,14 @@ const name = "DenyServiceExternalIPs"
 // errDenied has Kubernetes' words.
 var errDenied = errors.New("Use of external IPs is denied by admission control")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes DenyServiceExternalIPs. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses new external IPs of Services",
+	Manual:     manual,
 	Remedy:     "Leave spec.externalIPs as it was, or shorten it; another type of Service may do what it is to do.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

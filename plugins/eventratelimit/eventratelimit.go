@@ -17,6 +17,7 @@
 package eventratelimit
 
 import (
+	_ "embed"
 	"slices"
 
 	"context"
@@ -48,11 +49,15 @@ var (
 	newEvents  = eventsv1.Resource("events")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes EventRateLimit. It needs a configuration, of kind Configuration in
 // eventratelimit.admission.k8s.io/v1alpha1.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Limits the rate of events of the server, of namespaces, of users and of what they are about",
+	Manual:     manual,
 	Remedy:     "Write fewer events, or have the limit raised in the plugin's configuration.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

@@ -16,6 +16,7 @@ package extendedresourcetoleration
 
 import (
 	"context"
+	_ "embed"
 	"io"
 	"slices"
 	"strings"
@@ -33,10 +34,14 @@ const name = "ExtendedResourceToleration"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ExtendedResourceToleration. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods that request an extended resource onto nodes tainted with its name",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(pods),

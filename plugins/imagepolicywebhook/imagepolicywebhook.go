@@ -18,6 +18,7 @@ package imagepolicywebhook
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"encoding/json"
 	"errors"
 	"fmt"
@@ -55,11 +56,15 @@ const (
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ImagePolicyWebhook. It needs nothing but its configuration, which must be
 // there.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",
+	Manual:  manual,
 	Remedy: "Take images that the backend of the image policy allows. Where the backend fails it has to answer, " +
 		"or the plugin's configuration to have defaultAllow.",
 	Phases:     plugin.Validating,

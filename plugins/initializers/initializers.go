@@ -22,6 +22,7 @@ package initializers
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -58,10 +59,14 @@ var (
 	errorPath   = annotations.Key(initializers.ErrorAnnotation)
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes Initializers. It needs a dynamic client, informers and an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Makes new objects wait, hidden, for the initializers that InitializerConfigurations name",
+	Manual:  manual,
 	Remedy: "Leave metadata.initializers to the initializers that the object waits for, and other writes until " +
 		"these have done.",
 	Phases:     plugin.Mutating | plugin.Validating,

@@ -26,6 +26,7 @@ package initialresources
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -50,11 +51,15 @@ const (
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes InitialResources. It needs its configuration, of kind
 // InitialResourcesConfiguration, and nothing else.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Estimates what containers need that don't say it, from what others of their image have used",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(pods),

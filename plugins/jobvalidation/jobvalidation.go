@@ -13,6 +13,7 @@ package jobvalidation
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -34,10 +35,14 @@ import (
 
 const name = "JobValidation"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes JobValidation. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Keeps the parallelism of Jobs whose pods are scheduled together",
+	Manual:     manual,
 	Remedy:     "Leave parallelism as it is, or make another Job: its PodGroup is scheduled as a gang.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},

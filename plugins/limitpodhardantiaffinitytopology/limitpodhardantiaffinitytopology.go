@@ -13,6 +13,7 @@ package limitpodhardantiaffinitytopology
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -29,10 +30,14 @@ const name = "LimitPodHardAntiAffinityTopology"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes LimitPodHardAntiAffinityTopology. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods with a required anti-affinity that reaches beyond their node",
+	Manual:     manual,
 	Remedy:     "Give required anti-affinity the topologyKey kubernetes.io/hostname, or make it preferred.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

@@ -27,6 +27,7 @@ package limitranger
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -57,11 +58,15 @@ var (
 // off, the server drops them from new pods; pods from before may still have them.
 const podLevelResources featuregate.Feature = "PodLevelResources"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes LimitRanger. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Sets defaults for the resources of pods and holds pods and claims to the LimitRanges of their " +
 		"namespace",
+	Manual: manual,
 	Remedy: "Give the resources values within the LimitRanges of the namespace (kubectl describe limitrange), or " +
 		"have those changed.",
 	Phases:     plugin.Mutating | plugin.Validating,

@@ -10,6 +10,7 @@
 package mutatingadmissionpolicy
 
 import (
+	_ "embed"
 	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -25,11 +26,15 @@ var (
 	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("mutatingadmissionpolicybindings")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes MutatingAdmissionPolicy. It needs clients, informers, an authorizer, a REST
 // mapper and to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionPolicy",
 	Summary:    "Has objects changed by the expressions of MutatingAdmissionPolicies",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Connect},
 	Default:    true,

@@ -10,6 +10,7 @@
 package mutatingadmissionwebhook
 
 import (
+	_ "embed"
 	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -19,11 +20,15 @@ import (
 	"gatehouse.dev/webhook"
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes MutatingAdmissionWebhook. It needs a client, informers, an authorizer and to
 // know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionWebhook",
 	Summary:    "Has objects changed by the webhooks of MutatingWebhookConfigurations",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: plugin.EveryOperation,
 	Default:    true,

@@ -16,6 +16,7 @@ package namespaceautoprovision
 
 import (
 	"context"
+	_ "embed"
 	"io"
 
 	corev1 "k8s.io/api/core/v1"
@@ -33,10 +34,14 @@ import (
 
 const name = "NamespaceAutoProvision"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes NamespaceAutoProvision. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Creates the namespace of a request if it doesn't exist",
+	Manual:     manual,
 	Remedy:     "Have the namespace created by hand; the message says why it could not be.",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

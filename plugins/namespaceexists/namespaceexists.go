@@ -12,6 +12,7 @@ package namespaceexists
 
 import (
 	"context"
+	_ "embed"
 	"io"
 
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -25,10 +26,14 @@ import (
 
 const name = "NamespaceExists"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes NamespaceExists. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses requests in a namespace that doesn't exist",
+	Manual:     manual,
 	Remedy:     "Create the namespace, or name one that exists.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},

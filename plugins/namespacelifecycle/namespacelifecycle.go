@@ -30,6 +30,7 @@ package namespacelifecycle
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -72,11 +73,15 @@ var (
 	accessReviews = schema.GroupResource{Group: "authorization.k8s.io", Resource: "localsubjectaccessreviews"}
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes NamespaceLifecycle. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name: name,
 	Summary: "Refuses new objects in namespaces that are terminating or missing, and deletion of the system's " +
 		"namespaces",
+	Manual:     manual,
 	Remedy:     "Create the namespace, or name one that exists and isn't being deleted.",
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update, admission.Delete},

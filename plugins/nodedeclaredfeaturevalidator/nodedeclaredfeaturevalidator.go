@@ -20,6 +20,7 @@ package nodedeclaredfeaturevalidator
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -52,10 +53,14 @@ const nodeAllocatable featuregate.Feature = "DRANodeAllocatableResources"
 
 var resourceSlices = schema.GroupResource{Group: resourcev1.GroupName, Resource: "resourceslices"}
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes NodeDeclaredFeatureValidator. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to change pods to what their node doesn't know yet",
+	Manual:     manual,
 	Remedy:     "Leave out what the node doesn't have, or take a node that has it.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

@@ -38,6 +38,7 @@ package noderestriction
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -97,11 +98,15 @@ var (
 		Resource: "podcertificaterequests"}
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes NodeRestriction. It needs a client, informers, an authorizer, and
 // Kubernetes' feature gates.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Keeps kubelets to the objects of their own node",
+	Manual:  manual,
 	Remedy: "A node may write itself, and what belongs to the pods that are bound to it. Have somebody else do " +
 		"the rest.",
 	Phases:     plugin.Mutating,

@@ -22,6 +22,7 @@ package ownerreferencespermissionenforcement
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -46,11 +47,15 @@ const name = "OwnerReferencesPermissionEnforcement"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes OwnerReferencesPermissionEnforcement. It needs an authorizer and a REST
 // mapper.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Lets only users who may delete the object and hold back its owner set owner references",
+	Manual:  manual,
 	Remedy: "Have the right to delete the object whose owners change, and for blockOwnerDeletion to update the " +
 		"finalizers of its owner.",
 	Phases:     plugin.Validating,

@@ -13,6 +13,7 @@ package persistentvolumeclaimresize
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -46,10 +47,14 @@ var (
 		"provisions the pvc must support resize")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PersistentVolumeClaimResize. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to expand claims that aren't bound or whose StorageClass doesn't allow it",
+	Manual:     manual,
 	Remedy:     "Only a bound claim can grow, and only if its StorageClass has allowVolumeExpansion.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},

@@ -23,6 +23,7 @@ package persistentvolumelabel
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"time"
@@ -42,11 +43,15 @@ const beingProvisioned = "placeholder-for-provisioning"
 
 var persistentVolumes = corev1.Resource("persistentvolumes")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PersistentVolumeLabel. It needs nothing; its configuration is of kind
 // PersistentVolumeLabelConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",
+	Manual:     manual,
 	Deprecated: "clouds' own controllers label volumes",
 	Remedy: "Name a disk that exists, in the form that the message names; if the cloud can't be asked, " +
 		"correct the plugin's configuration.",

@@ -12,6 +12,7 @@ package podgroupprotection
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -32,10 +33,14 @@ const (
 	finalizer = schedulingv1.GroupName + "/podgroup-protection"
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodGroupProtection. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives PodGroups a finalizer that keeps them as long as pods are in them",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(schedulingv1.Resource("podgroups")),

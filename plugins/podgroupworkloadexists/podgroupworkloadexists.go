@@ -13,6 +13,7 @@ package podgroupworkloadexists
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -34,10 +35,14 @@ import (
 
 const name = "PodGroupWorkloadExists"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodGroupWorkloadExists. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses PodGroups whose Workload, or its template, doesn't exist",
+	Manual:     manual,
 	Remedy:     "Create the Workload, with a template of that name, first.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create},

@@ -17,6 +17,7 @@ package podnodeselector
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -40,11 +41,15 @@ var pods = corev1.Resource("pods")
 // annotation is the annotation with the node selector of a namespace.
 const annotation = "scheduler.alpha.kubernetes.io/node-selector"
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodNodeSelector. It needs a client and informers; its configuration has the
 // one field podNodeSelectorPluginConfig.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",
+	Manual:  manual,
 	Remedy: "Take the labels that the message speaks of out of the pod's node selector, or have the namespace's " +
 		"annotation changed.",
 	Phases:     plugin.Mutating | plugin.Validating,

@@ -19,6 +19,7 @@ package podpreset
 import (
 	"context"
 	"crypto/sha256"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -61,10 +62,14 @@ const (
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodPreset. It needs a client, a dynamic client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives new pods the environment, volumes and mounts of the PodPresets that select them",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(pods),

@@ -13,6 +13,7 @@ package podresizevalidator
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -40,10 +41,14 @@ const (
 	unsupportedPlatform metav1.CauseType = "UnsupportedPlatform"
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodResizeValidator. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses to resize pods to what their node can't give",
+	Manual:     manual,
 	Remedy:     "Ask for no more than the node can give, on a node that resizes pods.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Update},

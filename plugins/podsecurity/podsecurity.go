@@ -36,6 +36,7 @@ package podsecurity
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 	"slices"
@@ -63,11 +64,15 @@ var (
 	namespaceResource = corev1.Resource("namespaces")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodSecurity. It needs a client, informers and the server's version; its
 // configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",
+	Manual:  manual,
 	Remedy: "Change the fields that the message names, or have the namespace's label " +
 		"pod-security.kubernetes.io/enforce name a level that allows them.",
 	Phases:     plugin.Validating,

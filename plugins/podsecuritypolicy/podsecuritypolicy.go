@@ -29,6 +29,7 @@ package podsecuritypolicy
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 
@@ -60,10 +61,14 @@ const (
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodSecurityPolicy. It needs a dynamic client, informers and an authorizer.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to a PodSecurityPolicy that their user or service account may use, and sets its defaults",
+	Manual:  manual,
 	Remedy: "Have a PodSecurityPolicy that allows this pod, and the right to use it: the user's, or that of the " +
 		"pod's service account.",
 	Phases:     plugin.Mutating | plugin.Validating,

@@ -25,6 +25,7 @@ package podtolerationrestriction
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -57,12 +58,16 @@ var (
 	}
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodTolerationRestriction. It needs a client and informers; its configuration
 // is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or of kind
 // PodTolerationRestrictionConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",
+	Manual:  manual,
 	Remedy: "Take the tolerations that the message speaks of out of the pod, or have the namespace's annotations " +
 		"changed.",
 	Phases:     plugin.Mutating | plugin.Validating,

@@ -14,6 +14,7 @@ package podtopologylabels
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"io"
 
@@ -39,10 +40,14 @@ const (
 // copied holds the labels that a pod gets from its node.
 var copied = []string{corev1.LabelTopologyZone, corev1.LabelTopologyRegion}
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes PodTopologyLabels. It needs informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the labels of zone and region of their node",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(corev1.Resource("pods"), "", binding),

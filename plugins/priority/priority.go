@@ -25,6 +25,7 @@ package priority
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -68,10 +69,14 @@ const (
 	groupPolicies featuregate.Feature = "PodGroupPreemptionPolicy"
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes Priority. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Sets the priority of pods by their PriorityClass and keeps to one default class",
+	Manual:  manual,
 	Remedy: "Name a PriorityClass that exists, and leave priority and preemptionPolicy to it. Only one class may " +
 		"be the default.",
 	Phases:     plugin.Mutating | plugin.Validating,

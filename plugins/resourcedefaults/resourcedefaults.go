@@ -17,6 +17,7 @@ package resourcedefaults
 
 import (
 	"context"
+	_ "embed"
 	"io"
 	"slices"
 
@@ -32,11 +33,15 @@ const name = "ResourceDefaults"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ResourceDefaults. It needs nothing; its configuration is of kind
 // ResourceDefaultsConfiguration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives containers that say nothing of memory or cpu a default",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(pods),

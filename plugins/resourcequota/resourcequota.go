@@ -13,6 +13,7 @@ package resourcequota
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -39,10 +40,14 @@ import (
 // quota.
 const attempts = 10
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ResourceQuota.
 var Descriptor = plugin.Descriptor{
 	Name:    "ResourceQuota",
 	Summary: "Keeps what a namespace uses within its ResourceQuotas",
+	Manual:  manual,
 	Remedy: "Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised " +
 		"(kubectl describe resourcequota).",
 	Phases:     plugin.Validating,

@@ -17,6 +17,7 @@ package runtimeclass
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
 	"io"
@@ -49,10 +50,14 @@ var (
 	errNobody = errors.New("pod rejected: Pod Overhead set without corresponding RuntimeClass defined Overhead")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes RuntimeClass. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods the overhead and the scheduling of their RuntimeClass",
+	Manual:     manual,
 	Remedy:     "Name a RuntimeClass that exists, and leave overhead, and the keys of its node selector, to it.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create},

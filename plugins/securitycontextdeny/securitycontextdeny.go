@@ -13,6 +13,7 @@ package securitycontextdeny
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -32,10 +33,14 @@ const name = "SecurityContextDeny"
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes SecurityContextDeny. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Refuses pods that choose their own user, groups or SELinux label",
+	Manual:     manual,
 	Remedy:     "Leave out the fields of the security context that the message names.",
 	Phases:     plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

@@ -31,6 +31,7 @@ package serviceaccount
 import (
 	"cmp"
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"time"
@@ -66,10 +67,14 @@ var defaultReads = wait.Backoff{Duration: 3 * time.Millisecond, Factor: 2, Jitte
 
 var pods = corev1.Resource("pods")
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ServiceAccount. It needs a client and informers.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives pods a service account, its token and its pull secrets",
+	Manual:     manual,
 	Remedy:     "Create the service account, or name one that exists. A mirror pod can have none, nor Secrets.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},

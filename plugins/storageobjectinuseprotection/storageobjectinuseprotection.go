@@ -13,6 +13,7 @@ package storageobjectinuseprotection
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"slices"
@@ -45,10 +46,14 @@ var finalizers = map[schema.GroupResource]string{
 	classes: "kubernetes.io/vac-protection",
 }
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes StorageObjectInUseProtection. It needs nothing and takes no configuration.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims and volumes a finalizer that keeps them as long as they are in use",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  slices.Concat(plugin.On(claims), plugin.On(volumes), plugin.On(classes)),

@@ -11,6 +11,7 @@ package taintnodesbycondition
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 
@@ -30,10 +31,14 @@ var (
 	notReady = corev1.Taint{Key: corev1.TaintNodeNotReady, Effect: corev1.TaintEffectNoSchedule}
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes TaintNodesByCondition. It needs nothing of its host.
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Taints new nodes as not ready, so that nothing is scheduled there before they are",
+	Manual:     manual,
 	Phases:     plugin.Mutating,
 	Operations: []admission.Operation{admission.Create},
 	Resources:  plugin.On(nodes),

@@ -10,6 +10,7 @@
 package validatingadmissionpolicy
 
 import (
+	_ "embed"
 	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -24,11 +25,15 @@ var (
 	bindings = admissionregistrationv1.SchemeGroupVersion.WithResource("validatingadmissionpolicybindings")
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ValidatingAdmissionPolicy. It needs clients, informers, an authorizer, a
 // REST mapper and to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionPolicy",
 	Summary:    "Has requests judged by the expressions of ValidatingAdmissionPolicies",
+	Manual:     manual,
 	Phases:     plugin.Validating,
 	Operations: plugin.EveryOperation,
 	Default:    true,

@@ -11,6 +11,7 @@
 package validatingadmissionwebhook
 
 import (
+	_ "embed"
 	"io"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -20,11 +21,15 @@ import (
 	"gatehouse.dev/webhook"
 )
 
+//go:embed README.md
+var manual string
+
 // Descriptor describes ValidatingAdmissionWebhook. It needs a client, informers, an authorizer and
 // to know when the server is done.
 var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionWebhook",
 	Summary:    "Has requests judged by the webhooks of ValidatingWebhookConfigurations",
+	Manual:     manual,
 	Phases:     plugin.Validating,
 	Operations: plugin.EveryOperation,
 	Default:    true,
