@@ -34,6 +34,16 @@ var configKinds = []configfile.Meta{
 	{APIVersion: "apiserver.config.k8s.io/v1alpha1", Kind: "WebhookAdmission"},
 }
 
+// fileFormat holds the configuration as it is written.
+type fileFormat struct {
+	configfile.Meta
+	// KubeConfigFile is the path of a kubeconfig with the credentials for webhooks, by their host.
+	KubeConfigFile string `json:"kubeConfigFile"`
+	// StaticManifestsDir is the path of a directory with webhook configurations that are in force besides
+	// those in the API.
+	StaticManifestsDir string `json:"staticManifestsDir"`
+}
+
 // LoadConfig reads a plugin's configuration, as YAML or JSON: a WebhookAdmissionConfiguration of
 // apiserver.config.k8s.io/v1, or a WebhookAdmission of apiserver.config.k8s.io/v1alpha1. Nil
 // gives the empty configuration. Unknown fields are errors. If the configuration is from a file, paths
@@ -53,11 +63,7 @@ func LoadConfig(config io.Reader) (Config, error) {
 		return Config{}, fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s",
 			meta.APIVersion, meta.Kind, configKinds[0].Kind, configKinds[0].APIVersion)
 	}
-	var content struct {
-		configfile.Meta
-		KubeConfigFile     string `json:"kubeConfigFile"`
-		StaticManifestsDir string `json:"staticManifestsDir"`
-	}
+	var content fileFormat
 	if err := configfile.Strict(document, &content); err != nil {
 		return Config{}, err
 	}

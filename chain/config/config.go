@@ -64,11 +64,19 @@ var (
 type (
 	configFile struct {
 		configfile.Meta
+		// Plugins are the plugins that are configured.
 		Plugins []json.RawMessage `json:"plugins"`
 	}
 	configEntry struct {
-		Name          string          `json:"name"`
-		Path          string          `json:"path"`
+		// Name is the name of the plugin.
+		//
+		//schema:required
+		Name string `json:"name"`
+		// Path is the path of a file with the plugin's configuration, relative to this file.
+		Path string `json:"path"`
+		// Configuration is the plugin's configuration, instead of a file with it.
+		//
+		//schema:type "object"
 		Configuration json.RawMessage `json:"configuration"`
 	}
 )

@@ -11,6 +11,14 @@ import (
 	"gatehouse.dev/plugin/pluginconfig"
 )
 
+// fileFormat holds the configuration as it is written.
+type fileFormat struct {
+	configfile.Meta
+	// StaticManifestsDir is the path of a directory with policies and bindings that are in force besides
+	// those in the API.
+	StaticManifestsDir string `json:"staticManifestsDir"`
+}
+
 // manifestsDir reads a plugin's configuration of apiserver.config.k8s.io/v1, as YAML or JSON, and
 // returns its staticManifestsDir: the path of a directory with policies and bindings that are in
 // force in addition to those of the API. It returns "" if the configuration is nil or names no
@@ -32,10 +40,7 @@ func manifestsDir(from io.Reader, kind string) (string, error) {
 		return "", fmt.Errorf("apiVersion %q, kind %q: must be kind %s in apiVersion %s", meta.APIVersion, meta.Kind,
 			want.Kind, want.APIVersion)
 	}
-	var content struct {
-		configfile.Meta
-		StaticManifestsDir string `json:"staticManifestsDir"`
-	}
+	var content fileFormat
 	if err := configfile.Strict(document, &content); err != nil {
 		return "", err
 	}

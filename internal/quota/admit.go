@@ -21,6 +21,9 @@ type LimitedResource struct {
 	APIGroup string `json:"apiGroup,omitempty"`
 
 	// Resource is the resource the rule applies to, such as persistentvolumeclaims.
+	//
+	//schema:required
+	//schema:minLength 1
 	Resource string `json:"resource"`
 
 	// MatchContains lists parts of names. If an object uses something whose name contains one of
@@ -29,6 +32,9 @@ type LimitedResource struct {
 
 	// MatchScopes lists scopes. If an object is in one of them, a quota must have that scope. As
 	// upstream, this holds for objects of any resource that can be in the scope.
+	//
+	//schema:items {"required": ["scopeName"], "if": {"required": ["operator"], "properties": {"operator": {"enum": ["In", "NotIn"]}}}, "then": {"required": ["values"], "properties": {"values": {"minItems": 1}}}, "else": {"properties": {"values": {"maxItems": 0}}}}
+	//schema:items {"allOf": [{"if": {"properties": {"scopeName": {"enum": ["PriorityClass", "VolumeAttributesClass"]}}}, "then": {"required": ["operator"]}, "else": {"properties": {"operator": {"const": "Exists"}}}}]}
 	MatchScopes []corev1.ScopedResourceSelectorRequirement `json:"matchScopes,omitempty"`
 }
 

@@ -24,8 +24,10 @@ var configKinds = []configfile.Meta{
 	{APIVersion: "resourcequota.admission.k8s.io/v1alpha1", Kind: "Configuration"},
 }
 
+// configuration holds the configuration as it is written.
 type configuration struct {
 	configfile.Meta
+	// LimitedResources are resources that can't be used without a quota that limits them.
 	LimitedResources []LimitedResource `json:"limitedResources"`
 }
 

@@ -51,6 +51,8 @@ var manual string
 
 // Descriptor describes DefaultStorageClass. It needs informers; its configuration is of kind
 // DefaultStorageClassConfiguration.
+//
+//schema:configuration configuration DefaultStorageClassConfiguration gatehouse.dev/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives claims that name no class the default StorageClass",
@@ -90,7 +92,10 @@ const (
 )
 
 type configuration struct {
-	// MultipleDefaults defaults to Reject.
+	// MultipleDefaults says what to do if several classes are marked as the default one. It defaults to
+	// Reject.
+	//
+	//schema:default "Reject"
 	MultipleDefaults multipleDefaults `json:"multipleDefaults"`
 }
 

@@ -45,6 +45,8 @@ var manual string
 
 // Descriptor describes DefaultTolerationSeconds. It needs nothing of its host; its configuration is
 // of kind DefaultTolerationSecondsConfiguration.
+//
+//schema:configuration configuration DefaultTolerationSecondsConfiguration gatehouse.dev/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Lets pods stay on nodes that are not ready or unreachable for five minutes",
@@ -67,8 +69,12 @@ var Descriptor = plugin.Descriptor{
 // number of seconds means zero: the pod is evicted at once.
 type configuration struct {
 	// NotReady is how many seconds a pod stays on a node that is not ready; 300 by default.
+	//
+	//schema:default 300
 	NotReady int64 `json:"notReadyTolerationSeconds"`
 	// Unreachable is the same for a node that is unreachable.
+	//
+	//schema:default 300
 	Unreachable int64 `json:"unreachableTolerationSeconds"`
 }
 

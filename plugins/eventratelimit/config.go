@@ -28,17 +28,35 @@ const (
 
 // configuration holds Configuration of eventratelimit.admission.k8s.io/v1alpha1.
 type configuration struct {
+	// Limits are the limits, which are all applied.
+	//
+	//schema:required
+	//schema:minItems 1
 	Limits []limitConfiguration `json:"limits"`
 }
 
+// limitConfiguration limits the rate of events.
 type limitConfiguration struct {
+	// Type says which requests share a bucket: all, those in a namespace, those of a user, or those about
+	// the same event.
+	//
+	//schema:required
 	Type scope `json:"type"`
 	// QPS is the number of tokens that a bucket gets each second.
+	//
+	//schema:required
+	//schema:minimum 1
 	QPS int32 `json:"qps"`
 	// Burst is the number of tokens that a bucket can hold, and has at first.
+	//
+	//schema:required
+	//schema:minimum 1
 	Burst int32 `json:"burst"`
-	// CacheSize bounds the number of buckets; 0 means defaultCacheSize. The type Server has one
-	// bucket and ignores it.
+	// CacheSize bounds the number of buckets; 0 means the default, 4096. The type Server has
+	// one bucket and ignores it.
+	//
+	//schema:minimum 0
+	//schema:default 4096
 	CacheSize int32 `json:"cacheSize"`
 }
 

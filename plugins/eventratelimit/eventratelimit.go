@@ -54,6 +54,8 @@ var manual string
 
 // Descriptor describes EventRateLimit. It needs a configuration, of kind Configuration in
 // eventratelimit.admission.k8s.io/v1alpha1.
+//
+//schema:configuration configuration Configuration eventratelimit.admission.k8s.io/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Limits the rate of events of the server, of namespaces, of users and of what they are about",

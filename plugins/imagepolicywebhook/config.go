@@ -31,12 +31,37 @@ const callTimeout = 30 * time.Second
 
 // fileFormat holds the configuration as it is written.
 type fileFormat struct {
+	// ImagePolicy says where the backend is, and how it is asked.
+	//
+	//schema:required
 	ImagePolicy struct {
+		// KubeConfigFile is the path of a kubeconfig that says where the backend is.
+		//
+		//schema:required
+		//schema:minLength 1
 		KubeConfigFile string `json:"kubeConfigFile"`
-		AllowTTL       int64  `json:"allowTTL"`
-		DenyTTL        int64  `json:"denyTTL"`
-		RetryBackoff   int64  `json:"retryBackoff"`
-		DefaultAllow   bool   `json:"defaultAllow"`
+		// AllowTTL is for how many seconds an allowing answer is used again; -1 for none.
+		//
+		//schema:minimum -1
+		//schema:maximum 1800
+		//schema:default 300
+		AllowTTL int64 `json:"allowTTL"`
+		// DenyTTL is for how many seconds a denying answer is used again; -1 for none.
+		//
+		//schema:minimum -1
+		//schema:maximum 1800
+		//schema:default 30
+		DenyTTL int64 `json:"denyTTL"`
+		// RetryBackoff is the time before the first retry, in milliseconds; -1 for none.
+		//
+		//schema:minimum -1
+		//schema:maximum 300000
+		//schema:default 500
+		RetryBackoff int64 `json:"retryBackoff"`
+		// DefaultAllow reports whether pods are admitted if the backend doesn't answer.
+		//
+		//schema:default false
+		DefaultAllow bool `json:"defaultAllow"`
 	} `json:"imagePolicy"`
 }
 

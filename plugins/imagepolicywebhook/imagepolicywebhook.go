@@ -61,6 +61,8 @@ var manual string
 
 // Descriptor describes ImagePolicyWebhook. It needs nothing but its configuration, which must be
 // there.
+//
+//schema:configuration fileFormat
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Asks a backend whether the images of a pod may run",

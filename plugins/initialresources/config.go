@@ -29,13 +29,42 @@ const (
 // fileFormat is the format of the configuration file, with durations as Go writes them. Missing
 // fields keep the default.
 type fileFormat struct {
-	Address           string   `json:"address"`
-	Percentile        int64    `json:"percentile"`
-	SameNamespaceOnly bool     `json:"sameNamespaceOnly"`
-	Windows           []string `json:"windows"`
-	MinimumSamples    int64    `json:"minimumSamples"`
-	Timeout           string   `json:"timeout"`
-	Apply             string   `json:"apply"`
+	// Address is the base URL of Prometheus' HTTP API, without /api/v1.
+	//
+	//schema:required
+	//schema:pattern "^https?://"
+	Address string `json:"address"`
+	// Percentile is the percentile of past use that becomes the request.
+	//
+	//schema:minimum 1
+	//schema:maximum 100
+	//schema:default 90
+	Percentile int64 `json:"percentile"`
+	// SameNamespaceOnly reports whether only containers in the pod's namespace count.
+	//
+	//schema:default false
+	SameNamespaceOnly bool `json:"sameNamespaceOnly"`
+	// Windows are the times to look back, one after the other until one has enough samples.
+	//
+	//schema:minItems 1
+	//schema:items {"type": "string", "pattern": "^([0-9]*\\.?[0-9]+(ms|s|m|h))+$"}
+	//schema:default ["168h", "720h"]
+	Windows []string `json:"windows"`
+	// MinimumSamples is the number of samples that an estimate needs.
+	//
+	//schema:minimum 1
+	//schema:default 30
+	MinimumSamples int64 `json:"minimumSamples"`
+	// Timeout bounds the queries about one pod, 30s at most.
+	//
+	//schema:pattern "^([0-9]*\\.?[0-9]+(ns|us|ms|s|m|h))+$"
+	//schema:default "5s"
+	Timeout string `json:"timeout"`
+	// Apply says whether estimates are only annotated, or also requested.
+	//
+	//schema:enum ["Annotate", "Request"]
+	//schema:default "Annotate"
+	Apply string `json:"apply"`
 }
 
 type configuration struct {

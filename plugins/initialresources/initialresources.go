@@ -56,6 +56,8 @@ var manual string
 
 // Descriptor describes InitialResources. It needs its configuration, of kind
 // InitialResourcesConfiguration, and nothing else.
+//
+//schema:configuration fileFormat InitialResourcesConfiguration gatehouse.dev/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Estimates what containers need that don't say it, from what others of their image have used",

@@ -31,6 +31,8 @@ var manual string
 
 // Descriptor describes MutatingAdmissionPolicy. It needs clients, informers, an authorizer, a REST
 // mapper and to know when the server is done.
+//
+//schema:configuration internal/policy.fileFormat MutatingAdmissionPolicyConfiguration apiserver.config.k8s.io/v1
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionPolicy",
 	Summary:    "Has objects changed by the expressions of MutatingAdmissionPolicies",

@@ -25,6 +25,9 @@ var manual string
 
 // Descriptor describes MutatingAdmissionWebhook. It needs a client, informers, an authorizer and to
 // know when the server is done.
+//
+//schema:configuration webhook.fileFormat WebhookAdmissionConfiguration apiserver.config.k8s.io/v1
+//schema:configuration webhook.fileFormat WebhookAdmission apiserver.config.k8s.io/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       "MutatingAdmissionWebhook",
 	Summary:    "Has objects changed by the webhooks of MutatingWebhookConfigurations",

@@ -34,27 +34,73 @@ const (
 // fileFormat is the format of the configuration file, with durations as Go writes them. Missing
 // fields keep the default.
 type fileFormat struct {
-	Timeout  string   `json:"timeout"`
-	CacheTTL string   `json:"cacheTTL"`
-	AWS      *awsFile `json:"aws"`
-	GCE      *gceFile `json:"gce"`
+	// Timeout bounds the calls about one volume, 30s at most.
+	//
+	//schema:pattern "^([0-9]*\\.?[0-9]+(ns|us|ms|s|m|h))+$"
+	//schema:default "10s"
+	Timeout string `json:"timeout"`
+	// CacheTTL is for how long an answer is used again; 0s for not at all.
+	//
+	//schema:pattern "^([0-9]*\\.?[0-9]+(ns|us|ms|s|m|h))+$|^0$"
+	//schema:default "10m"
+	CacheTTL string `json:"cacheTTL"`
+	// AWS says how volumes of EBS are looked up.
+	AWS *awsFile `json:"aws"`
+	// GCE says how persistent disks are looked up.
+	GCE *gceFile `json:"gce"`
 }
 
+// awsFile says how volumes of EBS are looked up.
 type awsFile struct {
-	Region                   string `json:"region"`
-	Endpoint                 string `json:"endpoint"`
+	// Region is the region of the cluster, such as us-east-1.
+	//
+	//schema:required
+	//schema:pattern "^[a-z]+(?:-[a-z]+)+-[0-9]+$"
+	Region string `json:"region"`
+	// Endpoint is the URL of the EC2 API; that of the region if it is empty.
+	//
+	//schema:pattern "^(https://.*)?$"
+	Endpoint string `json:"endpoint"`
+	// CertificateAuthorityFile is the path of the authorities that the API's certificate is checked with.
 	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
-	CredentialsFile          string `json:"credentialsFile"`
-	Profile                  string `json:"profile"`
+	// CredentialsFile is the path of a file with an access key, as AWS' tools have it in ~/.aws/credentials.
+	//
+	//schema:required
+	//schema:minLength 1
+	CredentialsFile string `json:"credentialsFile"`
+	// Profile is the profile of the credentials file.
+	//
+	//schema:default "default"
+	Profile string `json:"profile"`
 }
 
+// gceFile says how persistent disks are looked up.
 type gceFile struct {
-	Project                  string `json:"project"`
-	Region                   string `json:"region"`
-	Endpoint                 string `json:"endpoint"`
+	// Project is the ID of the Google Cloud project.
+	//
+	//schema:required
+	//schema:pattern "^(?:[-a-z0-9.]+:)?[a-z0-9](?:[-a-z0-9]*[a-z0-9])?$"
+	Project string `json:"project"`
+	// Region is the region of the cluster, such as us-central1.
+	//
+	//schema:required
+	//schema:pattern "^[a-z]+-[a-z]+[0-9]+$"
+	Region string `json:"region"`
+	// Endpoint is the URL of the Compute Engine API.
+	//
+	//schema:pattern "^(https://.*)?$"
+	//schema:default "https://compute.googleapis.com/compute/v1"
+	Endpoint string `json:"endpoint"`
+	// CertificateAuthorityFile is the path of the authorities that the API's certificate is checked with.
 	CertificateAuthorityFile string `json:"certificateAuthorityFile"`
-	CredentialsFile          string `json:"credentialsFile"`
-	MetadataServer           string `json:"metadataServer"`
+	// CredentialsFile is the path of a service account's key. Without one the metadata server is asked for
+	// tokens.
+	CredentialsFile string `json:"credentialsFile"`
+	// MetadataServer is the URL of the metadata server.
+	//
+	//schema:pattern "^(https?://.*)?$"
+	//schema:default "http://metadata.google.internal"
+	MetadataServer string `json:"metadataServer"`
 }
 
 var (

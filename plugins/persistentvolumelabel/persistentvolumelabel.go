@@ -48,6 +48,8 @@ var manual string
 
 // Descriptor describes PersistentVolumeLabel. It needs nothing; its configuration is of kind
 // PersistentVolumeLabelConfiguration.
+//
+//schema:configuration fileFormat PersistentVolumeLabelConfiguration gatehouse.dev/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Labels volumes of AWS and GCE with their region and zone",

@@ -21,6 +21,19 @@ import (
 // this name.
 const clusterDefault = "clusterDefaultNodeSelector"
 
+// fileFormat holds the configuration as it is written.
+type fileFormat struct {
+	// Selectors has the whitelist of each namespace, by its name: the labels that the node selectors of its
+	// pods may have, written as env=test,zone=b.
+	//
+	// The values are any, so that an error can name the one that isn't a string.
+	//
+	//schema:properties {"clusterDefaultNodeSelector": {"type": "string", "pattern": "^([^=,]+=[^=,]*(,[^=,]+=[^=,]*)*)?$", "description": "The node selector of namespaces without one, written as env=test,zone=b."}}
+	//schema:propertyNames {"pattern": "^(clusterDefaultNodeSelector|[a-z0-9]([-a-z0-9]*[a-z0-9])?)$", "maxLength": 63}
+	//schema:additionalProperties {"type": "string", "pattern": "^([^=,]+=[^=,]*(,[^=,]+=[^=,]*)*)?$"}
+	Selectors map[string]any `json:"podNodeSelectorPluginConfig"`
+}
+
 // selectors holds the configuration.
 type selectors struct {
 	// clusterDefault is the node selector of namespaces that have none.
@@ -32,10 +45,7 @@ type selectors struct {
 // load reads the configuration, whose format has neither kind nor version. A missing configuration
 // is the same as an empty one.
 func load(config io.Reader) (*selectors, error) {
-	var content struct {
-		// The values are any, so that an error can name the one that isn't a string.
-		Selectors map[string]any `json:"podNodeSelectorPluginConfig"`
-	}
+	var content fileFormat
 	if _, err := pluginconfig.Fields(name, config, &content); err != nil {
 		return nil, err
 	}

@@ -46,6 +46,8 @@ var manual string
 
 // Descriptor describes PodNodeSelector. It needs a client and informers; its configuration has the
 // one field podNodeSelectorPluginConfig.
+//
+//schema:configuration fileFormat
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges the node selector of the namespace into its pods and holds them to a whitelist",

@@ -33,24 +33,65 @@ type configuration struct {
 	}
 }
 
+// fileFormat holds the content of a PodSecurityConfiguration as it is written.
+type fileFormat struct {
+	// Defaults apply to everything that a namespace's labels don't say.
+	Defaults struct {
+		// Enforce is the level that pods must meet.
+		//
+		//schema:enum ["privileged", "baseline", "restricted", ""]
+		//schema:default "privileged"
+		Enforce string `json:"enforce"`
+		// EnforceVersion is the version of Kubernetes whose rules it means, such as v1.37.
+		//
+		//schema:pattern "^(|latest|v1\\.(0|[1-9][0-9]*))$"
+		//schema:default "latest"
+		EnforceVersion string `json:"enforce-version"`
+		// Audit is the level that the audit log notes pods for that don't meet it.
+		//
+		//schema:enum ["privileged", "baseline", "restricted", ""]
+		//schema:default "privileged"
+		Audit string `json:"audit"`
+		// AuditVersion is the version of Kubernetes whose rules it means, such as v1.37.
+		//
+		//schema:pattern "^(|latest|v1\\.(0|[1-9][0-9]*))$"
+		//schema:default "latest"
+		AuditVersion string `json:"audit-version"`
+		// Warn is the level that clients are warned for that create a pod which doesn't meet it.
+		//
+		//schema:enum ["privileged", "baseline", "restricted", ""]
+		//schema:default "privileged"
+		Warn string `json:"warn"`
+		// WarnVersion is the version of Kubernetes whose rules it means, such as v1.37.
+		//
+		//schema:pattern "^(|latest|v1\\.(0|[1-9][0-9]*))$"
+		//schema:default "latest"
+		WarnVersion string `json:"warn-version"`
+	} `json:"defaults"`
+	// Exemptions are requests that the plugin leaves alone.
+	Exemptions struct {
+		// Usernames are users whose requests are exempt.
+		//
+		//schema:items {"type": "string", "minLength": 1}
+		//schema:uniqueItems true
+		Usernames []string `json:"usernames"`
+		// Namespaces are namespaces whose pods are exempt.
+		//
+		//schema:items {"type": "string", "pattern": "^[a-z0-9]([-a-z0-9]*[a-z0-9])?$", "maxLength": 63}
+		//schema:uniqueItems true
+		Namespaces []string `json:"namespaces"`
+		// RuntimeClasses are names of RuntimeClasses whose pods are exempt.
+		//
+		//schema:items {"type": "string", "minLength": 1}
+		//schema:uniqueItems true
+		RuntimeClasses []string `json:"runtimeClasses"`
+	} `json:"exemptions"`
+}
+
 // load reads the plugin's configuration. Without one, namespaces without labels are privileged and
 // nothing is exempt.
 func load(config io.Reader) (configuration, error) {
-	var written struct {
-		Defaults struct {
-			Enforce        string `json:"enforce"`
-			EnforceVersion string `json:"enforce-version"`
-			Audit          string `json:"audit"`
-			AuditVersion   string `json:"audit-version"`
-			Warn           string `json:"warn"`
-			WarnVersion    string `json:"warn-version"`
-		} `json:"defaults"`
-		Exemptions struct {
-			Usernames      []string `json:"usernames"`
-			Namespaces     []string `json:"namespaces"`
-			RuntimeClasses []string `json:"runtimeClasses"`
-		} `json:"exemptions"`
-	}
+	var written fileFormat
 	if _, err := pluginconfig.Versions(name, config, apiVersions, "PodSecurityConfiguration", &written); err != nil {
 		return configuration{}, err
 	}

@@ -69,6 +69,8 @@ var manual string
 
 // Descriptor describes PodSecurity. It needs a client, informers and the server's version; its
 // configuration is of kind PodSecurityConfiguration in pod-security.admission.config.k8s.io/v1.
+//
+//schema:configuration fileFormat PodSecurityConfiguration pod-security.admission.config.k8s.io/v1 pod-security.admission.config.k8s.io/v1beta1 pod-security.admission.config.k8s.io/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Holds pods to the Pod Security Standard that the labels of their namespace say",

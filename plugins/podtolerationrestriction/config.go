@@ -26,13 +26,27 @@ const (
 // lists holds the cluster's lists, for namespaces without their own. Kubernetes' format has only
 // these.
 type lists struct {
-	Default   []corev1.Toleration `json:"default"`
+	// Default are the tolerations that the pods of a namespace without its own get.
+	//
+	//schema:items {"properties": {"operator": {"enum": ["Exists", "Equal", "Lt", "Gt", ""]}}}
+	//schema:items {"anyOf": [{"required": ["key"], "properties": {"key": {"minLength": 1}}}, {"required": ["operator"], "properties": {"operator": {"const": "Exists"}}}]}
+	//schema:items {"if": {"required": ["tolerationSeconds"]}, "then": {"required": ["effect"], "properties": {"effect": {"const": "NoExecute"}}}}
+	Default []corev1.Toleration `json:"default"`
+	// Whitelist are the tolerations that the pods of a namespace without its own may have. If it is empty,
+	// they may have all.
+	//
+	//schema:items {"properties": {"operator": {"enum": ["Exists", "Equal", "Lt", "Gt", ""]}}}
+	//schema:items {"anyOf": [{"required": ["key"], "properties": {"key": {"minLength": 1}}}, {"required": ["operator"], "properties": {"operator": {"const": "Exists"}}}]}
+	//schema:items {"if": {"required": ["tolerationSeconds"]}, "then": {"required": ["effect"], "properties": {"effect": {"const": "NoExecute"}}}}
 	Whitelist []corev1.Toleration `json:"whitelist"`
 }
 
 type configuration struct {
 	lists
-	// Conflicts defaults to Reject.
+	// Conflicts says what happens to a pod whose tolerations contradict the default ones. It defaults to
+	// Reject.
+	//
+	//schema:default "Reject"
 	Conflicts conflictPolicy `json:"conflicts"`
 }
 

@@ -64,6 +64,9 @@ var manual string
 // Descriptor describes PodTolerationRestriction. It needs a client and informers; its configuration
 // is of kind Configuration in podtolerationrestriction.admission.k8s.io/v1alpha1 or of kind
 // PodTolerationRestrictionConfiguration.
+//
+//schema:configuration configuration PodTolerationRestrictionConfiguration gatehouse.dev/v1alpha1
+//schema:configuration lists Configuration podtolerationrestriction.admission.k8s.io/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:    name,
 	Summary: "Merges default tolerations of the namespace into its pods and holds them to a whitelist",

@@ -28,8 +28,18 @@ const (
 // that an error can name the field of a wrong one.
 type configuration struct {
 	// Memory is the default for containers that don't state memory; 512Mi if it isn't set.
+	//
+	//schema:type ["string", "number"]
+	//schema:pattern "^\\+?[0-9.]*[1-9][0-9.]*([eE][-+]?[0-9]+|[numkKMGTPE]?i?)$"
+	//schema:exclusiveMinimum 0
+	//schema:default "512Mi"
 	Memory json.RawMessage `json:"memory,omitempty"`
 	// CPU is the default for containers that don't state cpu; 1 if it isn't set.
+	//
+	//schema:type ["string", "number"]
+	//schema:pattern "^\\+?[0-9.]*[1-9][0-9.]*([eE][-+]?[0-9]+|[numkKMGTPE]?i?)$"
+	//schema:exclusiveMinimum 0
+	//schema:default 1
 	CPU json.RawMessage `json:"cpu,omitempty"`
 }
 

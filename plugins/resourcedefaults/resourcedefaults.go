@@ -38,6 +38,8 @@ var manual string
 
 // Descriptor describes ResourceDefaults. It needs nothing; its configuration is of kind
 // ResourceDefaultsConfiguration.
+//
+//schema:configuration configuration ResourceDefaultsConfiguration gatehouse.dev/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:       name,
 	Summary:    "Gives containers that say nothing of memory or cpu a default",

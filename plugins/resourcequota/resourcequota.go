@@ -44,6 +44,9 @@ const attempts = 10
 var manual string
 
 // Descriptor describes ResourceQuota.
+//
+//schema:configuration internal/quota.configuration ResourceQuotaConfiguration apiserver.config.k8s.io/v1
+//schema:configuration internal/quota.configuration Configuration resourcequota.admission.k8s.io/v1beta1 resourcequota.admission.k8s.io/v1alpha1
 var Descriptor = plugin.Descriptor{
 	Name:    "ResourceQuota",
 	Summary: "Keeps what a namespace uses within its ResourceQuotas",

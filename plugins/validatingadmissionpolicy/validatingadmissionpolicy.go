@@ -30,6 +30,8 @@ var manual string
 
 // Descriptor describes ValidatingAdmissionPolicy. It needs clients, informers, an authorizer, a
 // REST mapper and to know when the server is done.
+//
+//schema:configuration internal/policy.fileFormat ValidatingAdmissionPolicyConfiguration apiserver.config.k8s.io/v1
 var Descriptor = plugin.Descriptor{
 	Name:       "ValidatingAdmissionPolicy",
 	Summary:    "Has requests judged by the expressions of ValidatingAdmissionPolicies",

@@ -24,11 +24,14 @@ const (
 
 // header is the first document of a snapshot. The objects follow.
 type header struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Version    string   `json:"version"`
-	Notes      []string `json:"notes,omitempty"`
-	Gaps       []Gap    `json:"gaps,omitempty"`
+	APIVersion string `json:"apiVersion"`
+	Kind       string `json:"kind"`
+	// Version is the version of the cluster.
+	Version string `json:"version"`
+	// Notes say what reviews should know of the snapshot.
+	Notes []string `json:"notes,omitempty"`
+	// Gaps are what the cluster has and could not be read.
+	Gaps []Gap `json:"gaps,omitempty"`
 }
 
 // Write writes a state as a snapshot: documents in YAML, in a stable order.

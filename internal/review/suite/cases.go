@@ -23,13 +23,54 @@ type caseRow struct {
 
 // caseFields are the fields of a case, or of a row of a table.
 type caseFields struct {
-	Name                   string
-	State, Before          []yaml.Node
-	File                   *string
-	Object, Set, Expect    yaml.Node
-	Operation, Subresource *string
-	As                     *User
-	Table                  []yaml.Node
+	// Name is the name of the case, or of the row.
+	//
+	//schema:required
+	//schema:pattern "^[^/\n]+$"
+	Name string
+	// State is what is there in addition to the suite's state: objects, and paths of files and folders with
+	// objects.
+	//
+	//schema:items {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/object"}]}
+	State []yaml.Node
+	// Before are objects that an administrator writes before, and that must be admitted.
+	//
+	//schema:items {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/object"}]}
+	Before []yaml.Node
+	// File is the path of a file with the one object that is written.
+	//
+	//schema:minLength 1
+	File *string
+	// Object is the object that is written.
+	//
+	//schema:allOf [{"$ref": "#/definitions/object"}]
+	Object yaml.Node
+	// Set are fields of the object by their paths, such as spec.containers[0].image, with their values; null
+	// removes a field.
+	//
+	//schema:type "object"
+	Set yaml.Node
+	// Expect is the expected result. That of a row is added to that of its case, unless the row has a verdict.
+	//
+	//schema:allOf [{"$ref": "#/definitions/expect"}]
+	Expect yaml.Node
+	// Operation is the operation. By default an existing object is updated as by kubectl apply, and any
+	// other one is created.
+	//
+	//schema:enum ["create", "update", "apply", "delete", "connect"]
+	Operation *string
+	// Subresource is the subresource that the object is sent to, such as scale.
+	Subresource *string
+	// As is the user who writes the object; by default an administrator.
+	//
+	//schema:anyOf [{"required": ["user"], "not": {"required": ["serviceAccount"]}}, {"required": ["serviceAccount"], "not": {"anyOf": [{"required": ["user"]}, {"required": ["groups"]}]}}]
+	As *User
+	// Table are rows: cases that have the fields of this one, except for the fields that they have
+	// themselves.
+	//
+	//schema:minItems 1
+	//schema:items {"$ref": "#/definitions/row"}
+	Table []yaml.Node
 }
 
 // setting is a field to set in the object, with its node.

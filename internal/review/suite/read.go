@@ -143,6 +143,38 @@ func parse(path string, data []byte, within input.Folders) ([]Suite, []error) {
 	}
 }
 
+// suiteFields are the fields of a suite.
+type suiteFields struct {
+	APIVersion yaml.Node `yaml:"apiVersion"`
+	Kind       yaml.Node
+	Metadata   struct {
+		// Name is the name of the suite; by default the file's name without the suffix.
+		//
+		//schema:pattern "^[^/]*$"
+		Name string
+	}
+	// Spec says what is there, and what is written.
+	//
+	//schema:required
+	Spec struct {
+		// State is what is there before every case: objects, and paths of files and folders with objects. It is
+		// stored as it is, and not judged.
+		//
+		//schema:items {"anyOf": [{"type": "string"}, {"$ref": "#/definitions/object"}]}
+		State []yaml.Node
+		// Flags are flags of gatehouse review for this suite.
+		//
+		//schema:items {"type": ["string", "number", "boolean"]}
+		Flags []yaml.Node
+		// Cases are the cases.
+		//
+		//schema:required
+		//schema:minItems 1
+		//schema:items {"$ref": "#/definitions/case"}
+		Cases []yaml.Node
+	}
+}
+
 // decode reads one document. It returns nil if the document isn't a suite.
 func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, errs []error) {
 	if document.Kind != yaml.DocumentNode || len(document.Content) == 0 {
@@ -160,12 +192,7 @@ func decode(path string, document *yaml.Node, within input.Folders) (s *Suite, e
 			APIVersion)}}
 	}
 	s = &Suite{Source: source, Within: within, Name: strings.TrimSuffix(filepath.Base(path), filepath.Ext(path))}
-	var fields struct {
-		APIVersion yaml.Node `yaml:"apiVersion"`
-		Kind       yaml.Node
-		Metadata   struct{ Name string }
-		Spec       struct{ State, Flags, Cases []yaml.Node }
-	}
+	var fields suiteFields
 	r.decode(root, &fields, "")
 	s.Name = cmp.Or(fields.Metadata.Name, s.Name)
 	s.State = r.readDocuments(fields.Spec.State, "spec.state")

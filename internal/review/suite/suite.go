@@ -83,26 +83,38 @@ type Case struct {
 
 // User is a user with groups, or a service account, as namespace/name.
 type User struct {
-	Name           string `yaml:"user"`
-	Groups         []string
+	// Name is the name of the user.
+	//
+	//schema:minLength 1
+	Name string `yaml:"user"`
+	// Groups are the groups of the user.
+	Groups []string
+	// ServiceAccount is a service account, as namespace/name.
+	//
+	//schema:type "string"
+	//schema:pattern "^[^/]+/.+$"
 	ServiceAccount string `yaml:"serviceAccount"`
 }
 
 // Expect is the expected result of a case. Fields that aren't set are not compared, except for Pods:
 // if it isn't set, all pods that a workload wants must be admitted.
 type Expect struct {
-	// Verdict is Admitted or Refused.
+	// Verdict is Admitted or Refused: by admission, by validation or for lack of rights.
+	//
+	//schema:enum ["Admitted", "Refused"]
 	Verdict string
 	Message `yaml:",inline"`
 	// Object has the expected fields of the stored object, with null for fields that it mustn't have;
 	// nil if nothing is expected.
 	Object map[string]any `yaml:"-"`
-	// Warnings are texts in the warnings that a client sees: one in each, in their order; nil for
-	// any.
+	// Warnings are texts in the warnings that a client sees: one in each, in their order. If it
+	// isn't set, any will do.
 	Warnings []string
-	// Webhooks are the webhooks that a cluster asks, by name in any order; nil for any.
+	// Webhooks are the webhooks that a cluster asks, by name in any order. If it isn't set, any will
+	// do.
 	Webhooks []string
-	Pods     *Pods
+	// Pods is the expected result for the pods of a workload. If it isn't set, all must be admitted.
+	Pods *Pods
 
 	// at is the position of Object.
 	at *position
@@ -113,8 +125,9 @@ type Message struct {
 	// By is the plugin that refuses, or plugin/name with the policy, webhook, quota or LimitRange by
 	// which it does.
 	By string
-	// Text must be in the message. Matches must match it; nil for none.
-	Text    string `yaml:"message"`
+	// Text must be in the message.
+	Text string `yaml:"message"`
+	// Matches must match the message, as a regular expression.
 	Matches *regexp.Regexp
 	// Error must be in each error of an expression that could not be evaluated or a webhook that could
 	// not be asked. If it is empty, there must be no such error: a policy whose expression fails
@@ -124,8 +137,14 @@ type Message struct {
 
 // Pods is the expected result for the pods that a workload's controller makes.
 type Pods struct {
-	// Wanted and Admitted are the numbers of wanted and of admitted pods; nil for any.
-	Wanted, Admitted *int
+	// Wanted is the number of wanted pods. If it isn't set, any will do.
+	//
+	//schema:minimum 0
+	Wanted *int
+	// Admitted is the number of admitted pods. If it isn't set, any will do.
+	//
+	//schema:minimum 0
+	Admitted *int
 	// Message is the expected message of the first refused pod.
 	Message `yaml:",inline"`
 }
