@@ -44,7 +44,7 @@
 
   // marked returns text with the terms marked, from a little before the first of them on.
   const marked = (text, terms) => {
-    const pattern = new RegExp("(" + terms.map(t => t.replace(/[^\p{L}\p{N}]/gu, "\\$&")).join("|") + ")", "giu");
+    const pattern = new RegExp("(" + terms.map(t => t.replace(/[.\/]/g, "\\$&")).join("|") + ")", "giu");
     const first = Math.max(0, text.search(pattern) - 60);
     const begin = first && text.indexOf(" ", first) + 1;
     const part = (begin ? "… " : "") + text.slice(begin, begin + 170) + (text.length > begin + 170 ? " …" : "");
@@ -92,6 +92,7 @@
       item.append(link);
       return item;
     }));
+    list.dataset.query = query;
     none.textContent = found.length ? "" : `Nothing is found for ${query}.`;
     panel.scrollTop = 0;
     activate(found.length ? 0 : -1);

@@ -32,7 +32,7 @@ func TestSearch(t *testing.T) {
 				t.Fatal("the key / doesn't lead to the search")
 			}
 			b.press(strings.Split(query, "")...)
-			b.until("document.querySelectorAll('#results li').length > 0 && document.querySelector('#query').value === " + quoted(query))
+			b.until("document.querySelector('#results').dataset.query === " + quoted(query))
 			found := see[[]string](b, "[...document.querySelectorAll('#results a')].map(a => a.getAttribute('href'))")
 			if !strings.Contains(strings.Join(found, " ")+" ", want) {
 				t.Errorf("%s: the search for %s finds %q, want %s", name, query, found, want)
