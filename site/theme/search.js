@@ -30,7 +30,7 @@
   const index = () => loading ??= Promise.all([load("assets/minisearch.js"), load("search-index.js")]).then(() => {
     const search = new MiniSearch({
       fields: ["page", "heading", "text"], idField: "url", tokenize,
-      searchOptions: { boost: { page: 4, heading: 3 }, prefix: term => term.length > 2, fuzzy: term => term.length > 5 ? 0.15 : false },
+      searchOptions: { boost: { page: 4, heading: 3 }, boostDocument: url => url.includes("#") ? 1 : 1.6, prefix: term => term.length > 2, fuzzy: term => term.length > 5 ? 0.15 : false },
     });
     search.addAll(searchIndex);
     const chunks = new Map(searchIndex.map(c => [c.url, c]));
@@ -38,7 +38,11 @@
       let found = search.search(query, { tokenize: names, combineWith: "AND", fuzzy: false });
       if (!found.length) found = search.search(query, { tokenize: words, combineWith: "AND" });
       if (!found.length) found = search.search(query, { tokenize: words });
-      return found.slice(0, 12).map(f => ({ ...chunks.get(f.id), terms: f.terms }));
+      const shown = new Map(); // how many parts of each page
+      return found.map(f => ({ ...chunks.get(f.id), terms: f.terms })).filter(chunk => {
+        shown.set(chunk.page, (shown.get(chunk.page) ?? 0) + 1);
+        return shown.get(chunk.page) <= 3;
+      }).slice(0, 12);
     };
   });
 

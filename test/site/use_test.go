@@ -17,7 +17,9 @@ func TestSearch(t *testing.T) {
 	for name, b := range map[string]*browser{"served": served(t), "files": open(t, fileURL(t))} {
 		b.as(1280, 900, "light", "reduce")
 		for query, want := range map[string]string{
-			"namespace stuck":      "",
+			"namespace stuck":      "plugins/namespacelifecycle.html",
+			"--feature-gates":      "docs/serve-flags.html",
+			"decision changedBy":   "docs/api-fields.html",
 			"podsecurity":          "plugins/podsecurity.html",
 			"pod security":         "plugins/podsecurity.html",
 			"--decision-max-count": "docs/flags.html",
