@@ -22,7 +22,7 @@ func TestSearch(t *testing.T) {
 			"decision changedBy":   "docs/api-fields.html",
 			"podsecurity":          "plugins/podsecurity.html",
 			"pod security":         "plugins/podsecurity.html",
-			"--decision-max-count": "docs/flags.html",
+			"--decision-max-count": "docs/serve-flags.html",
 			"own-pods":             "docs/lint.html",
 			"apiserver_admission_webhook_fail_open_count": "docs/metrics.html",
 			"exit code": "docs/exit-codes.html",
