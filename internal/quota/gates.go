@@ -7,7 +7,7 @@ import "k8s.io/component-base/featuregate"
 
 // Gates is a set of the feature gates of Kubernetes that costs depend on.
 //
-// These are the gates that the evaluators ask for.
+// These are the gates that the evaluators ask for, and IsBestEffort.
 //
 // Source: k8s.io/kubernetes/pkg/quota/v1/evaluator/core bac3c936
 type Gates uint8
@@ -16,6 +16,9 @@ const (
 	// PodLevelResources: requests and limits of a pod as a whole count, and its containers needn't
 	// have any.
 	PodLevelResources Gates = 1 << iota
+	// PodLevelResourcesFixKubeletQOSClass: requests and limits of a pod as a whole that are empty say nothing
+	// about its QoS class.
+	PodLevelResourcesFixKubeletQOSClass
 	// InPlacePodVerticalScaling: the resources in the containers' statuses count, too.
 	InPlacePodVerticalScaling
 	// VolumeAttributesClass: persistent volume claims can be in the scope of that name.
@@ -29,12 +32,13 @@ const (
 )
 
 var gates = map[Gates]featuregate.Feature{
-	PodLevelResources:             "PodLevelResources",
-	InPlacePodVerticalScaling:     "InPlacePodVerticalScaling",
-	VolumeAttributesClass:         "VolumeAttributesClass",
-	RecoverVolumeExpansionFailure: "RecoverVolumeExpansionFailure",
-	DynamicResourceAllocation:     "DynamicResourceAllocation",
-	DRAExtendedResource:           "DRAExtendedResource",
+	PodLevelResources:                   "PodLevelResources",
+	PodLevelResourcesFixKubeletQOSClass: "PodLevelResourcesFixKubeletQOSClass",
+	InPlacePodVerticalScaling:           "InPlacePodVerticalScaling",
+	VolumeAttributesClass:               "VolumeAttributesClass",
+	RecoverVolumeExpansionFailure:       "RecoverVolumeExpansionFailure",
+	DynamicResourceAllocation:           "DynamicResourceAllocation",
+	DRAExtendedResource:                 "DRAExtendedResource",
 }
 
 // GatesOff returns the gates that are off. enabled must know all of them.

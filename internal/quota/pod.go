@@ -171,15 +171,23 @@ func (m Meter) hasEnded(pod *corev1.Pod) (ended bool, end time.Time) {
 	return now().After(end), end
 }
 
-// isBestEffort reports whether a pod has the QoS class BestEffort: nothing in it requests or limits
-// CPU or memory.
+// isBestEffort reports whether a pod has the QoS class BestEffort.
 //
 // Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go#GetPodQOS 762419c7
 func (m Meter) isBestEffort(pod *corev1.Pod) bool {
 	if pod.Status.QOSClass != "" {
 		return pod.Status.QOSClass == corev1.PodQOSBestEffort
 	}
-	if pod.Spec.Resources != nil && !m.Off.has(PodLevelResources) {
+	return IsBestEffort(pod, m.Off)
+}
+
+// IsBestEffort reports whether nothing in a pod requests or limits CPU or memory. It goes by the spec
+// alone, and not by the QoS class in the status.
+//
+// Source: k8s.io/kubernetes/pkg/apis/core/v1/helper/qos/qos.go#ComputePodQOS e646c584
+func IsBestEffort(pod *corev1.Pod, off Gates) bool {
+	if pod.Spec.Resources != nil && !off.has(PodLevelResources) &&
+		(off.has(PodLevelResourcesFixKubeletQOSClass) || resourcehelper.IsPodLevelResourcesSet(pod)) {
 		return !wantsCompute(pod.Spec.Resources)
 	}
 	for i := range pod.Spec.Containers {

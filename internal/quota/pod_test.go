@@ -297,3 +297,46 @@ func TestMissing(t *testing.T) {
 		})
 	}
 }
+
+// As ComputePodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, as far as it tells best effort from the
+// other two.
+func TestIsBestEffort(t *testing.T) {
+	list := func(name corev1.ResourceName, quantity string) corev1.ResourceRequirements {
+		return corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(quantity)}}
+	}
+	says := func(r corev1.ResourceRequirements) corev1.PodSpec {
+		return corev1.PodSpec{Containers: []corev1.Container{{}, {Resources: r}}}
+	}
+	initially := corev1.PodSpec{InitContainers: []corev1.Container{{Resources: list("cpu", "1m")}}}
+	itself, nothingItself := list("memory", "1Mi"), corev1.ResourceRequirements{}
+	for name, test := range map[string]struct {
+		spec corev1.PodSpec
+		off  Gates
+		want bool
+	}{
+		"no containers": {corev1.PodSpec{}, 0, true},
+		"nothing":       {says(nothingItself), 0, true},
+		"cpu":           {says(list("cpu", "1m")), 0, false},
+		"memory":        {says(list("memory", "1")), 0, false},
+		"request": {says(
+			corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}), 0, false},
+		"zero":              {says(list("cpu", "0")), 0, true},
+		"another resource":  {says(list("example.com/gpu", "1")), 0, true},
+		"an init container": {initially, 0, false},
+		"the pod itself":    {corev1.PodSpec{Resources: &itself}, 0, false},
+		"the pod itself, nothing": {corev1.PodSpec{Resources: &nothingItself,
+			Containers: says(list("cpu", "1")).Containers}, 0, false},
+		"the pod itself, nothing, before 1.37": {corev1.PodSpec{Resources: &nothingItself,
+			Containers: says(list("cpu", "1")).Containers}, PodLevelResourcesFixKubeletQOSClass, true},
+		"the pod itself, before 1.34": {corev1.PodSpec{Resources: &itself,
+			Containers: says(nothingItself).Containers}, PodLevelResources, true},
+		"the pod itself, not containers": {corev1.PodSpec{Resources: &itself,
+			Containers: says(nothingItself).Containers}, 0, false},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if got := IsBestEffort(&corev1.Pod{Spec: test.spec}, test.off); got != test.want {
+				t.Errorf("got %t", got)
+			}
+		})
+	}
+}

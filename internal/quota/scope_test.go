@@ -64,7 +64,7 @@ func TestPodScopes(t *testing.T) {
 		"pod-level": {newPod(podLevel("cpu=1", "")),
 			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
 		"pod-level, none of it": {newPod(podLevel("", ""), with(box("c", "cpu=1", ""))),
-			[]corev1.ResourceQuotaScope{notTerminating, bestEffort}},
+			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
 		"class in status": {newPod(qos(corev1.PodQOSBurstable)),
 			[]corev1.ResourceQuotaScope{notTerminating, notBestEffort}},
 		"best effort in status": {newPod(qos(corev1.PodQOSBestEffort), with(box("c", "cpu=1", ""))),

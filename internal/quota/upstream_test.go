@@ -104,11 +104,13 @@ func TestDemandedAreUpstreams(t *testing.T) {
 	}
 }
 
-// TestGatesAreUpstreams compares the gates with those that upstream's computation of costs asks for.
+// TestGatesAreUpstreams compares the gates with those that upstream's computation of costs and of QoS
+// classes asks for.
 func TestGatesAreUpstreams(t *testing.T) {
 	asked := regexp.MustCompile(`features\.(\w+)`)
 	theirs, ours := map[string]bool{}, map[string]bool{}
-	for _, file := range kubesource.ParseAll(t, quotaSource+"evaluator/core") {
+	for _, file := range slices.Concat(kubesource.ParseAll(t, quotaSource+"evaluator/core"),
+		kubesource.ParseAll(t, "k8s.io/kubernetes/pkg/apis/core/v1/helper/qos")) {
 		for _, body := range file.Funcs() {
 			for _, gate := range asked.FindAllStringSubmatch(kubesource.Text(body), -1) {
 				theirs[gate[1]] = true

@@ -34,7 +34,9 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/component-base/featuregate"
 
+	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/podspec"
 	"gatehouse.dev/plugins/internal/namespaces"
@@ -76,7 +78,7 @@ var Descriptor = plugin.Descriptor{
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(pods),
-	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
+	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces"), plugin.AskGates},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		cluster, err := load(config)
 		if err != nil {
@@ -87,7 +89,7 @@ var Descriptor = plugin.Descriptor{
 			return nil, err
 		}
 		return &podTolerationRestriction{
-			found, cluster,
+			found, cluster, quota.GatesOff(func(gate featuregate.Feature) bool { return !env.Disabled(gate) }),
 			namespaces.Derive(inAnnotation(defaultAnnotation)), namespaces.Derive(inAnnotation(whitelistAnnotation)),
 		}, nil
 	},
@@ -97,6 +99,7 @@ type podTolerationRestriction struct {
 	namespaces *namespaces.Namespaces
 	// cluster applies if a namespace has no annotation.
 	cluster configuration
+	off     quota.Gates // the feature gates that are off
 
 	defaults, whitelists *namespaces.Derived[list]
 }
@@ -126,7 +129,7 @@ func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attrib
 			return err
 		}
 	}
-	if !bestEffort(&pod.Spec) {
+	if !quota.IsBestEffort(pod, p.off) {
 		additions = slices.Concat(additions, []corev1.Toleration{memoryPressure})
 	}
 	switch {
@@ -228,30 +231,4 @@ func (l list) orCluster(cluster []corev1.Toleration) list {
 		l.tolerations = cluster
 	}
 	return l
-}
-
-// bestEffort reports whether neither the pod nor its containers state cpu or memory. It decides as
-// GetPodQOS of k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, but by the spec alone, because the
-// status of a new pod isn't stored.
-func bestEffort(spec *corev1.PodSpec) bool {
-	if spec.Resources != nil {
-		return !setsCompute(spec.Resources)
-	}
-	for _, container := range podspec.All(spec) {
-		if setsCompute(&container.Resources) {
-			return false
-		}
-	}
-	return true
-}
-
-func setsCompute(resources *corev1.ResourceRequirements) bool {
-	for _, list := range []corev1.ResourceList{resources.Requests, resources.Limits} {
-		for _, resource := range []corev1.ResourceName{corev1.ResourceCPU, corev1.ResourceMemory} {
-			if quantity := list[resource]; quantity.Sign() > 0 {
-				return true
-			}
-		}
-	}
-	return false
 }

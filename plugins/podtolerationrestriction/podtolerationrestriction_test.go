@@ -148,44 +148,6 @@ func TestCreate(t *testing.T) {
 	}
 }
 
-// GetPodQOS in k8s.io/kubernetes/pkg/apis/core/v1/helper/qos, as far as it tells best effort from
-// the other two.
-func TestBestEffort(t *testing.T) {
-	list := func(name corev1.ResourceName, quantity string) corev1.ResourceRequirements {
-		return corev1.ResourceRequirements{Limits: corev1.ResourceList{name: resource.MustParse(quantity)}}
-	}
-	says := func(r corev1.ResourceRequirements) corev1.PodSpec {
-		return corev1.PodSpec{Containers: []corev1.Container{{}, {Resources: r}}}
-	}
-	initially := corev1.PodSpec{InitContainers: []corev1.Container{{Resources: list("cpu", "1m")}}}
-	itself, nothingItself := list("memory", "1Mi"), corev1.ResourceRequirements{}
-	for name, test := range map[string]struct {
-		spec corev1.PodSpec
-		want bool
-	}{
-		"no containers": {corev1.PodSpec{}, true},
-		"nothing":       {says(nothingItself), true},
-		"cpu":           {says(list("cpu", "1m")), false},
-		"memory":        {says(list("memory", "1")), false},
-		"request": {says(
-			corev1.ResourceRequirements{Requests: corev1.ResourceList{"cpu": resource.MustParse("1")}}), false},
-		"zero":              {says(list("cpu", "0")), true},
-		"another resource":  {says(list("example.com/gpu", "1")), true},
-		"an init container": {initially, false},
-		"the pod itself":    {corev1.PodSpec{Resources: &itself}, false},
-		"the pod itself, nothing": {corev1.PodSpec{Resources: &nothingItself,
-			Containers: says(list("cpu", "1")).Containers}, true},
-		"the pod itself, not containers": {corev1.PodSpec{Resources: &itself,
-			Containers: says(nothingItself).Containers}, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			if got := bestEffort(&test.spec); got != test.want {
-				t.Errorf("got %t", got)
-			}
-		})
-	}
-}
-
 // What Kubernetes does today with a conflict. Source: MergeTolerations in
 // k8s.io/kubernetes/pkg/util/tolerations/tolerations.go.
 func TestConflictsAreMerged(t *testing.T) {

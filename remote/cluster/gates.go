@@ -38,6 +38,7 @@ var knownGates = map[featuregate.Feature]featuregate.VersionedSpecs{
 	"PodCertificateRequest":                          {defaultSince(34, false), defaultSince(37, true)},
 	"PodGroupPreemptionPolicy":                       {defaultSince(37, false)},
 	"PodLevelResources":                              {defaultSince(32, false), defaultSince(34, true)},
+	"PodLevelResourcesFixKubeletQOSClass":            {defaultSince(37, true)},
 	"PodTopologyLabelsAdmission":                     {defaultSince(33, false), defaultSince(35, true)},
 	"RecoverVolumeExpansionFailure":                  {defaultSince(23, false), defaultSince(32, true)},
 	"ServiceAccountNodeAudienceRestriction":          {defaultSince(32, false), defaultSince(33, true)},

@@ -106,7 +106,9 @@ func tolerationRequests() []request {
 		}
 	}
 	return append(requests, podIn("d", "containers: [{name: c, image: good, resources: {requests: {cpu: '1'}}}]"),
-		podIn("d", "containers: [{name: c, image: good, resources: {limits: {example.com/gpu: '1'}}}]"))
+		podIn("d", "containers: [{name: c, image: good, resources: {limits: {example.com/gpu: '1'}}}]"),
+		podIn("d", "resources: {}, containers: [{name: c, image: good, resources: {requests: {cpu: '1'}}}]"),
+		podIn("d", "resources: {requests: {cpu: '1'}}, "+goodContainer))
 }
 
 func podSecurityRequests() []request {

@@ -84,7 +84,7 @@ func (p serverPair) compare(ctx context.Context, t *testing.T, documented string
 	check := func(what string, differs, got, want string) {
 		switch {
 		case differs != "" && got == want:
-			t.Errorf("%s: Gatehouse and kube-apiserver are alike, other than expected: %s", what, differs)
+			t.Errorf("%s: Gatehouse and kube-apiserver are alike, other than expected: %s\n%s", what, differs, got)
 		case differs != "" && !strings.Contains(documented, differs):
 			t.Errorf("%s: docs/differences.md doesn't say: %s", what, differs)
 		case differs == "" && got != want:

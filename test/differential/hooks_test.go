@@ -24,6 +24,7 @@ const (
 	namesWebhook      = "name the webhook in every error"
 	ignoresEmptyPatch = "a patch that changes nothing counts as no change"
 	metricWithoutType = "is refused for that metric alone"
+	metricsStay       = "keeps the metrics that were sent"
 )
 
 // answerHooks returns hooks that differ in the backend's answer, most with a single request.

@@ -128,7 +128,7 @@ x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 	}
 	scaler := func(version, name string) string {
 		return "{kind: HorizontalPodAutoscaler, apiVersion: autoscaling/" + version + ", metadata: {name: " + name +
-			", labels: {hook: " + name + "}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x}}}"
+			", labels: {hook: " + name + "}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}}}"
 	}
 	path := func(version string) string { return fmt.Sprintf(autoscaler, version) }
 	rule := func(group, versions, resource, more string) string {
@@ -170,8 +170,13 @@ apiVersion: admissionregistration.k8s.io/v1, metadata: {name: unfit}, spec: {pol
 		mutatingHook("scaler-typeless", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
 			respondPatch(`[{op: add, path: /metadata/labels/more, value: x}]`)).withRequests(
 			create(path("v2")+dryRun, `{kind: HorizontalPodAutoscaler, apiVersion: autoscaling/v2, metadata: {name: scaler-typeless,
-labels: {hook: scaler-typeless}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x}, metrics: [{}]}}`).
+labels: {hook: scaler-typeless}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: Deployment, name: x, apiVersion: apps/v1}, metrics: [{}]}}`).
 				withDifference(metricWithoutType)),
+		mutatingHook("scaler-metrics", rule("autoscaling", "v1", "horizontalpodautoscalers", ""),
+			respondPatch(`[{op: add, path: /metadata/labels/more, value: x}]`)).withRequests(
+			create(path("v2"), scaler("v2", "scaler-metrics")),
+			patch("strategic", path("v2")+"/scaler-metrics", `spec: {metrics: [
+{type: Resource, resource: {name: x, target: {type: Utilization, averageUtilization: 50}}}]}`).withDifference(metricsStay)),
 		validatingHook("scaler-exact", rule("autoscaling", "v1", "horizontalpodautoscalers", "matchPolicy: Exact"),
 			respond(refuseResponse)).withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-exact")),
 			create(path("v1")+dryRun, scaler("v1", "scaler-exact"))),

@@ -222,7 +222,7 @@ func (g *generator) subresource() Request {
 		o = g.chooseObject()
 	}
 	subs := slices.DeleteFunc(slices.Clone(o.resource.subresources), func(sub string) bool {
-		return slices.Contains([]string{"proxy", "log", "exec", "attach", "portforward"}, sub)
+		return sub == "proxy" || sub == "log" // what they answer isn't the server's
 	})
 	if len(subs) == 0 {
 		return g.patch()
@@ -263,11 +263,23 @@ func (g *generator) subresource() Request {
 	case "scale":
 		return patch(pick(g.rnd, "merge", "strategic"), "spec: {replicas: "+pick(g.rnd, "0", "3", "10", "-1", "a", "null",
 			"2147483648")+"}"+pick(g.rnd, "", ", metadata: {name: x}", ", status: {replicas: 9}"))
+	case "exec", "attach", "portforward":
+		return g.connect(path)
 	case "approval":
 		return patch("merge", "status: {conditions: [{type: "+pick(g.rnd, "Approved", "Denied", "Failed", "a b")+
 			", status: '"+pick(g.rnd, "True", "False", "x")+"', reason: r}]}")
 	}
 	return g.status(o, path+query)
+}
+
+// connect connects to a pod, at a path. No pod runs, so this fails after admission at the latest.
+func (g *generator) connect(path string) Request {
+	query := pick(g.rnd, "", "?container=c", "?container=none", "?stdin=true", "?stdout=true&tty=x", "?ports=80", "?ports=0",
+		"?unknown=1")
+	if query != "" && g.rnd.IntN(2) == 0 {
+		query += "&command=a&command=b"
+	}
+	return Request{Verb: pick(g.rnd, http.MethodPost, http.MethodGet), Path: path + query}
 }
 
 // status writes an object's status, as its schema allows. Pods that have ended no longer count in a
