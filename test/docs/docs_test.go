@@ -52,7 +52,7 @@ func TestDocuments(t *testing.T) {
 				}
 				if _, err := os.Stat(filepath.Join(r.Dir, "go.mod")); err == nil {
 					// The replace of go.mod is for its place in the tree. Modules are fetched here.
-					for _, command := range []string{"go mod edit -replace=gatehouse.dev=" + root, "go list -deps ."} {
+					for _, command := range []string{"go mod edit -replace=gatehouse.dev=" + root, "go list -deps -test ."} {
 						if out, err := r.command(t.Context(), command).CombinedOutput(); err != nil {
 							t.Fatalf("%s: %v\n%s", command, err, out)
 						}

@@ -10,7 +10,8 @@ import (
 )
 
 // A module of somebody else's that requires ours can be tidied, built and tested, and the modules
-// of ours can be listed. examples/own-plugin is such a module.
+// of ours can be listed. examples/own-plugin and examples/operator-tests are such modules; the
+// documents' tests run the tests of the latter.
 func TestModules(t *testing.T) {
 	for _, run := range []struct{ dir, command string }{
 		{".", "go list -m all"},
@@ -18,6 +19,8 @@ func TestModules(t *testing.T) {
 		{"bench", "go mod tidy -diff"},
 		{"test/differential", "go mod tidy -diff"},
 		{"site", "go mod tidy -diff"},
+		{"examples/operator-tests", "go mod tidy -diff"},
+		{"examples/operator-tests", "go vet ./..."},
 		{"examples/own-plugin", "go mod tidy -diff"},
 		{"examples/own-plugin", "go vet ./..."},
 		{"examples/own-plugin", "go test -vet=off ./..."},

@@ -50,7 +50,8 @@ func TestShort(t *testing.T) {
 		}
 	}
 	for _, file := range goFiles(t) {
-		if !strings.HasSuffix(file, "_test.go") || startsWithAny(file, []string{"bench/", "test/differential/", "test/house/"}) {
+		if !strings.HasSuffix(file, "_test.go") || startsWithAny(file, []string{"bench/", "examples/operator-tests/", "test/differential/",
+			"test/house/"}) {
 			continue
 		}
 		text, err := os.ReadFile(root + file)
