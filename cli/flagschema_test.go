@@ -5,7 +5,6 @@ package cli
 
 import (
 	"encoding/json"
-	"flag"
 	"os"
 	"regexp"
 	"slices"
@@ -19,8 +18,6 @@ import (
 	"gatehouse.dev/internal/flagfile"
 	"gatehouse.dev/plugins"
 )
-
-var updateSchema = flag.Bool("update", false, "write docs/schemas/flags.json")
 
 // flagSchema is the file with the schema of files for serve --config.
 const flagSchema = "../docs/schemas/flags.json"
@@ -51,7 +48,7 @@ func TestFlagSchema(t *testing.T) {
 		t.Fatal(err)
 	}
 	want = append(want, '\n')
-	if *updateSchema {
+	if *update {
 		if err := os.WriteFile(flagSchema, want, 0o644); err != nil {
 			t.Fatal(err)
 		}

@@ -19,7 +19,7 @@ import (
 	"gatehouse.dev/plugins"
 )
 
-var update = flag.Bool("update", false, "write docs/commands.md and docs/serve-flags.md")
+var update = flag.Bool("update", false, "write docs/commands.md, docs/serve-flags.md and docs/schemas/flags.json")
 
 const (
 	commandsBeginning = `# Commands
