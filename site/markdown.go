@@ -11,6 +11,7 @@ import (
 	"os"
 	"path"
 	"path/filepath"
+	"regexp"
 	"strconv"
 	"strings"
 	"unicode"
@@ -64,7 +65,8 @@ func (b *builder) read(source string, content []byte) (*page, error) {
 	if err := markdown.Renderer().Render(&html, content, tree); err != nil {
 		return nil, err
 	}
-	p.Body = template.HTML(tables.Replace(html.String()))
+	body := shortCode.ReplaceAllString(tables.Replace(html.String()), `<code class="short">$1</code>`)
+	p.Body = template.HTML(onlyHeading.ReplaceAllString(body, "<tr>\n<th colspan=\"2\">$1</th>\n</tr>\n</thead>"))
 	if p.Title == "" {
 		return nil, fmt.Errorf("it has no title")
 	}
@@ -78,6 +80,13 @@ var tables = strings.NewReplacer(
 	"<thead>\n<tr>\n<th></th>\n<th></th>\n<th></th>\n</tr>\n</thead>\n", "",
 	"<th></th>", "<td></td>",
 	"<!-- raw HTML omitted -->\n", "",
+)
+
+var (
+	// shortCode matches code that stays on one line: a flag isn't broken after its first hyphen.
+	shortCode = regexp.MustCompile(`<code>([^<\s]{1,24})</code>`)
+	// onlyHeading matches a heading that is that of the column beside it too.
+	onlyHeading = regexp.MustCompile(`<tr>\n<th>(.*)</th>\n<td></td>\n</tr>\n</thead>`)
 )
 
 func (p *page) addHeading(node *ast.Heading, content []byte) {

@@ -62,7 +62,7 @@ func TestResolve(t *testing.T) {
 
 func TestRead(t *testing.T) {
 	const text = "# A title\n\nWhat it is *for*.\n\n## In `Go`, and [why](a.md)?\n\n" +
-		"| | |\n| --- | --- |\n| a | b |\n\n## Same\n\n## Same\n\n```console\n$ echo \"<b>\"\n<b>\n```\n\n" +
+		"| | |\n| --- | --- |\n| a | b |\n\n| one | |\n| --- | --- |\n| `--flag` | d |\n\n## Same\n\n## Same\n\n```console\n$ echo \"<b>\"\n<b>\n```\n\n" +
 		"```sh cluster\ncat <<END\nkind: Pod\nEND\n```\n\n| n |\n| ---: |\n| 1 |\n\n<!-- unseen -->\n"
 	b := &builder{checkout: checkout(t, map[string]string{"docs/a.md": text}), files: map[string]bool{}}
 	p, err := b.read("docs/a.md", []byte(text))
@@ -73,8 +73,9 @@ func TestRead(t *testing.T) {
 		t.Errorf("title %q, summary %q, URL %q", p.Title, p.Summary, p.URL)
 	}
 	for _, want := range []string{
-		`<h2 id="in-go-and-why">In <code>Go</code>, and <a href="../docs/a.html">why</a>? <a class="anchor" href="#in-go-and-why" aria-label="Link to In Go, and why?">#</a></h2>`,
+		`<h2 id="in-go-and-why">In <code class="short">Go</code>, and <a href="../docs/a.html">why</a>? <a class="anchor" href="#in-go-and-why" aria-label="Link to In Go, and why?">#</a></h2>`,
 		`<div class="scroll"><table>` + "\n<tbody>\n<tr>\n<td>a</td>",
+		`<th colspan="2">one</th>` + "\n</tr>", `<code class="short">--flag</code>`,
 		`<h2 id="same-1">`,
 		`<span class="prompt">$ </span><span class="cmd">`,
 		`<span class="out">&lt;b&gt;` + "\n</span>",
@@ -90,7 +91,7 @@ func TestRead(t *testing.T) {
 			t.Errorf("the page has %q:\n%s", never, p.Body)
 		}
 	}
-	if got := p.chunks[1]; got.URL != "docs/a.html#in-go-and-why" || got.Heading != "In Go, and why?" || got.Text != "a b" {
+	if got := p.chunks[1]; got.URL != "docs/a.html#in-go-and-why" || got.Heading != "In Go, and why?" || got.Text != "a b one --flag d" {
 		t.Errorf("the search finds %+v", got)
 	}
 }

@@ -69,7 +69,7 @@ func TestScript(t *testing.T) {
 
 // varying matches what differs between two runs of the recordings.
 var varying = regexp.MustCompile(`[0-9a-f]{8}(-[0-9a-f]{4}){3}-[0-9a-f]{12}|web-[a-z0-9]+-[a-z0-9]{5}|[0-9.]+(s|ms|µs)\b|` +
-	`v\d+\.\d+\.\d+\S*|server \S+|\s+`)
+	`v\d+\.\d+\.\d+\S*|server\s+\S+|\s+`)
 
 // TestRecordings checks that the programs still print what the recordings show.
 func TestRecordings(t *testing.T) {

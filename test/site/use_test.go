@@ -40,6 +40,7 @@ func TestSearch(t *testing.T) {
 				t.Errorf("%s: the search for %s finds %q, want %s", name, query, found, want)
 			}
 		}
+		b.shoot("search-" + name)
 		b.press(kb.ArrowDown, kb.ArrowUp, kb.Enter)
 		b.until("!location.pathname.endsWith('plugins/priority.html') && document.readyState === 'complete'")
 		b.press("/")
