@@ -33,7 +33,7 @@ const (
 // Main runs the gatehouse command with these plugins, in this run order, and ends the process. If
 // the program is called kube-apiserver or etcd, Main runs that program instead.
 func Main(plugins []plugin.Descriptor) {
-	switch strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") {
+	switch programName() {
 	case kubeAPIServerName:
 		os.Exit(kubeAPIServer(plugins))
 	case etcdName:
@@ -43,11 +43,17 @@ func Main(plugins []plugin.Descriptor) {
 	os.Exit(Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr))
 }
 
+// programName returns the name under which the program was started.
+func programName() string { return strings.TrimSuffix(filepath.Base(os.Args[0]), ".exe") }
+
 // Run runs the command with args until it is done or ctx ends, and returns its exit code.
 func Run(ctx context.Context, plugins []plugin.Descriptor, args []string, stdout, stderr io.Writer) int {
 	root := newRoot(plugins)
 	root.SetOut(stdout)
 	addBuiltIn(root)
+	if programName() == kubectlPluginName {
+		nameAsPlugin(root)
+	}
 	return commandline.Run(ctx, root, args, stdout, stderr)
 }
 
