@@ -1,0 +1,10 @@
+#!/bin/sh
+# Judges each folder of a repository that Flux syncs, as flux.sh clusters/staging clusters/production does in
+# the repository's CI. A folder is a kustomization with state.yaml, a snapshot of its cluster, beside it.
+set -eu
+failed=
+for folder in "$@"; do
+	echo "== $folder"
+	kubectl kustomize "$folder" | gatehouse review --filename=- --state="$folder/state.yaml" || failed="$failed $folder"
+done
+[ -z "$failed" ] || { echo "refused:$failed" >&2; exit 1; }
