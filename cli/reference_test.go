@@ -36,8 +36,20 @@ has those that are used most, by purpose.
 `
 )
 
-// TestReference checks that docs/commands.md and docs/serve-flags.md are made from the commands.
+// aloneVariable is in the environment of a process that runs TestReference alone.
+const aloneVariable = "GATEHOUSE_TEST_ALONE"
+
+// TestReference checks that docs/commands.md and docs/serve-flags.md are made from the commands. It runs in a
+// process of its own: other tests set flags whose values, shared by a process, would be shown as defaults.
 func TestReference(t *testing.T) {
+	if os.Getenv(aloneVariable) == "" {
+		alone := program(t, "-test.run=^TestReference$", fmt.Sprintf("-update=%t", *update))
+		alone.Env = append(os.Environ(), aloneVariable+"=1")
+		if out, err := alone.CombinedOutput(); err != nil {
+			t.Errorf("%v\n%s", err, out)
+		}
+		return
+	}
 	root := newRoot(plugins.List)
 	addBuiltIn(root)
 	var commands, serve strings.Builder
