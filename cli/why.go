@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -299,9 +300,6 @@ func (w *whyCommand) print(object any) error {
 
 // printer returns a printer for the terminal.
 func (w *whyCommand) printer() *why.Printer {
-	p := &why.Printer{Width: 100, Now: time.Now(), Remedies: w.remedies}
-	if style := terminal.StyleOf(w.command.OutOrStdout()); style.Width > 0 {
-		p.Width, p.Color = style.Width, style.Color
-	}
-	return p
+	style := terminal.StyleOf(w.command.OutOrStdout())
+	return &why.Printer{Width: cmp.Or(style.Width, 100), Color: style.Color, Now: time.Now(), Remedies: w.remedies}
 }

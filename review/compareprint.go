@@ -24,7 +24,7 @@ var changeColors = map[string]terminal.Color{"failed": terminal.Red, "unserved":
 func (c *Comparison) Write(w io.Writer, format string) error {
 	switch format {
 	case "":
-		return terminal.Write(w, c.text(), changeColors)
+		return terminal.Write(w, c.text(), terminal.Palette{Begin: changeColors, Lines: terminal.Diff})
 	case "json", "yaml":
 		return document.Write(w, format, c)
 	}

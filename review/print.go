@@ -37,7 +37,8 @@ var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower
 	strings.ToLower(string(v1alpha1.Failed))}
 
 // wordColors are the colors of Words on a terminal.
-var wordColors = map[string]terminal.Color{Words[0]: terminal.Green, Words[1]: terminal.Red, Words[2]: terminal.Red}
+var wordColors = map[string]terminal.Color{Words[0]: terminal.Green, Words[1]: terminal.Red, Words[2]: terminal.Red,
+	"note:": terminal.Yellow}
 
 // Write prints a review in a format, one of Formats or empty for text.
 func (p Print) Write(w io.Writer, review *Review, format string) error {
@@ -93,7 +94,26 @@ func (p Print) text(out io.Writer, review *Review) error {
 	}
 	s := review.Summary
 	fmt.Fprintf(&b, "%d admitted, %d refused, %d failed\n", s.Admitted, s.Refused, s.Failed)
-	return terminal.Write(out, b.String(), wordColors)
+	return terminal.Write(out, b.String(), terminal.Palette{Begin: wordColors,
+		Indented: map[string]terminal.Color{"warning:": terminal.Yellow}, Lines: terminal.Diff, Bold: review.pluginNames()})
+}
+
+// pluginNames returns the names of the plugins that changed or refused something.
+func (r *Review) pluginNames() []string {
+	var names []string
+	add := func(d *v1alpha1.Decision) {
+		if d != nil {
+			names = append(append(names, d.By), d.ChangedBy...)
+		}
+	}
+	for i := range r.Results {
+		add(r.Results[i].Decision)
+		for _, pods := range r.Results[i].Pods {
+			add(pods.Decision)
+		}
+	}
+	slices.Sort(names)
+	return slices.Compact(names)
 }
 
 // word returns the word for the verdict on the object and its pods.

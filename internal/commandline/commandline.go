@@ -57,11 +57,12 @@ type ExitCode int
 // Error implements error.
 func (ExitCode) Error() string { return "" }
 
-// Prepare makes a root command parse flags and words as Kubernetes' commands do, and leave errors to
-// Run.
+// Prepare makes a root command parse flags and words as Kubernetes' commands do, leave errors to Run, and
+// have the flag --color.
 func Prepare(root *cobra.Command) {
 	root.SilenceUsage, root.SilenceErrors = true, true
 	root.SetGlobalNormalizationFunc(cliflag.WordSepNormalizeFunc)
+	addColorFlag(root)
 	root.SetFlagErrorFunc(func(c *cobra.Command, err error) error {
 		return Usage(fmt.Errorf("%w%s (see '%s --help')", err, suggestFlag(c, err), c.CommandPath()))
 	})

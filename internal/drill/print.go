@@ -114,7 +114,9 @@ func (r *Report) text(w io.Writer) error {
 	fmt.Fprintf(&b, "\n%s: %s, %d of these what the cluster can't do without, %s\n",
 		number(s.Outages, "outage", "outages"), number(s.Stops, "stops writes", "stop writes"), s.Critical,
 		number(s.CantHeal, "doesn't end by itself", "don't end by themselves"))
-	return terminal.Write(w, b.String(), map[string]terminal.Color{"unread": terminal.Red})
+	return terminal.Write(w, b.String(), terminal.Palette{
+		Begin:    map[string]terminal.Color{"unread": terminal.Red},
+		Indented: map[string]terminal.Color{"stops": terminal.Red, "waits": terminal.Yellow, "way": terminal.Green}})
 }
 
 // print prints a paragraph about an outage.

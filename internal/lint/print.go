@@ -58,8 +58,8 @@ func (r *Report) text(w io.Writer) error {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
 	b.WriteString(r.headline() + "\n")
-	return terminal.Write(w, b.String(), map[string]terminal.Color{string(Error): terminal.Red,
-		string(Warning): terminal.Yellow, "unread": terminal.Red})
+	return terminal.Write(w, b.String(), terminal.Palette{Begin: map[string]terminal.Color{
+		string(Error): terminal.Red, string(Warning): terminal.Yellow, "unread": terminal.Red}})
 }
 
 // title names the object, and the part that has the mistake.

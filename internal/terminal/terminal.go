@@ -6,23 +6,23 @@ package terminal
 
 import (
 	"io"
-	"os"
+	"slices"
 	"strings"
-
-	"k8s.io/component-base/term"
+	"unicode/utf8"
 )
 
-// A Color is the escape sequence of a color.
-type Color string
+// A Palette says which words of a text are colored.
+type Palette struct {
+	// Begin has the words that begin lines, and Indented those that begin indented lines.
+	Begin, Indented map[string]Color
+	// Lines has the words that color the whole of an indented line, such as the signs of a diff.
+	Lines map[string]Color
+	// Bold has the words that are bold anywhere in indented lines, such as the names of plugins.
+	Bold []string
+}
 
-// The colors.
-const (
-	Red    Color = "\x1b[31m"
-	Green  Color = "\x1b[32m"
-	Yellow Color = "\x1b[33m"
-
-	plain = "\x1b[0m"
-)
+// Diff are the signs that begin the lines of a diff.
+var Diff = map[string]Color{"+": Green, "-": Red}
 
 // Style says how text is written.
 type Style struct {
@@ -38,34 +38,35 @@ const (
 	maxWidth = 140
 )
 
-// StyleOf returns the style of text that is written to w. If w isn't a terminal, text is written as it
-// is. If NO_COLOR is in the environment, text has no color.
+// StyleOf returns the style of text that is written to w. If w isn't a terminal, lines are as wide as they
+// are, and --color=always alone colors them.
 func StyleOf(w io.Writer) Style {
-	columns, _, err := term.TerminalSize(w)
-	if err != nil {
-		return Style{}
+	style := Style{Color: HasColor(w)}
+	if columns, ok := Columns(w); ok {
+		style.Width = min(max(columns, minWidth), maxWidth)
 	}
-	return Style{Width: min(max(columns, minWidth), maxWidth), Color: os.Getenv("NO_COLOR") == ""}
+	return style
 }
 
 // Write writes text in the style of w, escaped; see Format and Escape.
-func Write(w io.Writer, text string, colors map[string]Color) error {
+func Write(w io.Writer, text string, colors Palette) error {
 	_, err := io.WriteString(w, StyleOf(w).Format(Escape(text), colors))
 	return err
 }
 
-// Format colors the words that begin lines, and wraps lines that are too wide. The following lines are
-// indented as the first one, but at least a little.
-func (s Style) Format(text string, colors map[string]Color) string {
+// Format colors words of a text, and wraps lines that are too wide. The following lines begin below the text
+// beside a label, if there is one, or are indented as the first one, but at least a little.
+func (s Style) Format(text string, colors Palette) string {
 	if s == (Style{}) {
 		return text
 	}
 	var b strings.Builder
 	for line := range strings.Lines(text) {
 		line = strings.TrimSuffix(line, "\n")
+		color := colors.lineColor(line)
 		for i, part := range s.wrap(line) {
-			if word, _, _ := strings.Cut(part, " "); i == 0 && s.Color && colors[word] != "" {
-				part = string(colors[word]) + word + plain + part[len(word):]
+			if s.Color {
+				part = colors.paint(part, color, i == 0)
 			}
 			b.WriteString(part)
 			b.WriteByte('\n')
@@ -74,12 +75,40 @@ func (s Style) Format(text string, colors map[string]Color) string {
 	return b.String()
 }
 
+// lineColor returns the color of a whole line, or nothing.
+func (p Palette) lineColor(line string) Color {
+	rest := strings.TrimLeft(line, " ")
+	if rest == line {
+		return ""
+	}
+	word, _, _ := strings.Cut(rest, " ")
+	return p.Lines[word]
+}
+
+// paint colors a line, or a part of one that was wrapped. color is the color of the whole line.
+func (p Palette) paint(line string, color Color, begins bool) string {
+	rest := strings.TrimLeft(line, " ")
+	indent := line[:len(line)-len(rest)]
+	if color != "" {
+		return indent + color.Paint(rest)
+	}
+	words := strings.Split(rest, " ")
+	for i, word := range words {
+		switch name := strings.TrimRight(word, ":,"); {
+		case begins && i == 0 && indent == "" && p.Begin[word] != "":
+			words[i] = p.Begin[word].Paint(word)
+		case begins && i == 0 && indent != "" && p.Indented[word] != "":
+			words[i] = p.Indented[word].Paint(word)
+		case indent != "" && name != "" && slices.Contains(p.Bold, name):
+			words[i] = Bold.Paint(name) + word[len(name):]
+		}
+	}
+	return indent + strings.Join(words, " ")
+}
+
 // wrap splits a line into lines of the width, unless a word is wider.
 func (s Style) wrap(line string) []string {
-	indent := line[:len(line)-len(strings.TrimLeft(line, " "))]
-	if indent == "" {
-		indent = "  "
-	}
+	indent := strings.Repeat(" ", s.hang(line))
 	var parts []string
 	rest := []rune(line)
 	for begin := len(line) - len(strings.TrimLeft(line, " ")); s.Width > 0 && len(rest) > s.Width; begin = len(indent) {
@@ -96,4 +125,21 @@ func (s Style) wrap(line string) []string {
 		rest = []rune(indent + strings.TrimLeft(string(rest[at:]), " "))
 	}
 	return append(parts, string(rest))
+}
+
+// hang returns the column at which a line continues that is too wide.
+func (s Style) hang(line string) int {
+	text := strings.TrimLeft(line, " ")
+	indent := len(line) - len(text)
+	if label, rest, ok := strings.Cut(text, "  "); ok {
+		text = strings.TrimLeft(rest, " ")
+		column := utf8.RuneCountInString(line) - utf8.RuneCountInString(text)
+		if label != "" && column <= s.Width/3 {
+			return column
+		}
+	}
+	if indent == 0 {
+		return 2
+	}
+	return indent
 }

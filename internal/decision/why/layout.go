@@ -5,6 +5,7 @@ package why
 
 import (
 	"fmt"
+	"slices"
 	"strings"
 	"time"
 	"unicode/utf8"
@@ -17,20 +18,13 @@ import (
 // label is the width of the column of labels.
 const label = 12
 
-// The colours.
-const (
-	red   = "\x1b[31m"
-	green = "\x1b[32m"
-	bold  = "\x1b[1m"
-	plain = "\x1b[0m"
-)
-
-func (p *Printer) paint(color, text string) string {
+// paint returns a text in a color, if the printer has colors.
+func (p *Printer) paint(color terminal.Color, text string) string {
 	text = terminal.Line(text)
 	if !p.Color {
 		return text
 	}
-	return color + text + plain
+	return color.Paint(text)
 }
 
 // age returns the time since t for people: 12s, 3d.
@@ -46,8 +40,20 @@ func firstLabel(i int, label string) string {
 
 // item writes a label and a text beside it.
 func (p *Printer) item(name, text string) {
-	fmt.Fprintf(&p.out, "  %-*s", label-2, name)
-	p.wrapFrom(label, label, text)
+	p.sourceItem(name, text, "")
+}
+
+// warningLabels are the labels of what went wrong and refused nothing.
+var warningLabels = []string{"let pass", "warned", "dropped"}
+
+// sourceItem writes a label and a text beside it, in which the name of a plugin is bold.
+func (p *Printer) sourceItem(name, text, plugin string) {
+	color := terminal.Color("")
+	if slices.Contains(warningLabels, name) {
+		color = terminal.Yellow
+	}
+	fmt.Fprintf(&p.out, "  %s%*s", p.paint(color, name), label-2-len(name), "")
+	p.wrapBold(label, label, text, plugin)
 }
 
 // wrap writes lines that begin with indent.
@@ -57,7 +63,10 @@ func (p *Printer) wrap(indent, text string) {
 }
 
 // wrapFrom writes a text that begins at one column and continues at another.
-func (p *Printer) wrapFrom(column, indent int, text string) {
+func (p *Printer) wrapFrom(column, indent int, text string) { p.wrapBold(column, indent, text, "") }
+
+// wrapBold is wrapFrom for a text in which one word is bold.
+func (p *Printer) wrapBold(column, indent int, text, bold string) {
 	begun := false
 	for word := range strings.FieldsSeq(text) {
 		word = terminal.Line(word)
@@ -70,6 +79,9 @@ func (p *Printer) wrapFrom(column, indent int, text string) {
 		default:
 			p.out.WriteByte(' ')
 			column++
+		}
+		if name := strings.TrimSuffix(word, ":"); bold != "" && name == bold {
+			word = p.paint(terminal.Bold, name) + word[len(name):]
 		}
 		p.out.WriteString(word)
 		column += n

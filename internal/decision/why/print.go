@@ -44,7 +44,7 @@ func (p *Printer) Found(f *Found, limit int) string {
 	if f.Gone {
 		title += " (not found)"
 	}
-	fmt.Fprintln(&p.out, p.paint(bold, title))
+	fmt.Fprintln(&p.out, p.paint(terminal.Bold, title))
 	entries, omitted := Entries(f.Decisions, limit, p.Remedies)
 	p.dependents(f)
 	for i := range entries {
@@ -116,7 +116,7 @@ func (p *Printer) Decision(d *v1alpha1.Decision) string {
 	if d.Request.Namespace != "" {
 		title += " in namespace " + d.Request.Namespace
 	}
-	fmt.Fprintf(&p.out, "%s\n\n", p.paint(bold, title))
+	fmt.Fprintf(&p.out, "%s\n\n", p.paint(terminal.Bold, title))
 	p.whole = true
 	p.entry(&Entry{Explain(d, p.Remedies), 1, d.Time.Time})
 	return p.out.String()
@@ -125,12 +125,12 @@ func (p *Printer) Decision(d *v1alpha1.Decision) string {
 // entry writes an entry.
 func (p *Printer) entry(e *Entry) {
 	d := e.Decision
-	color, outcome := red, v1alpha1.Outcome(d)
+	color, outcome := terminal.Red, v1alpha1.Outcome(d)
 	switch {
 	case d.Verdict == v1alpha1.Admitted:
-		color = green
+		color = terminal.Green
 	case v1alpha1.Everyday(d): // no plugin refused it
-		color = bold
+		color = terminal.Bold
 	}
 	what := d.Request.Operation
 	if d.Request.Subresource != "" {
@@ -156,25 +156,26 @@ func (p *Printer) entry(e *Entry) {
 	p.refusals(e)
 	for i := range e.LetPass {
 		r := &e.LetPass[i]
-		p.item(firstLabel(i, "let pass"), fmt.Sprintf("%s %s", r.Source, letPassText(r)))
+		p.sourceItem(firstLabel(i, "let pass"), fmt.Sprintf("%s %s", r.Source, letPassText(r)), r.Plugin)
 	}
 	for i := range e.Warned {
 		w := &e.Warned[i]
-		p.item(firstLabel(i, "warned"), fmt.Sprintf("%s: %s", w.Source, w.Why))
+		p.sourceItem(firstLabel(i, "warned"), fmt.Sprintf("%s: %s", w.Source, w.Why), w.Plugin)
 		if w.Call.Expression != "" {
 			p.item("", w.Call.Expression)
 		}
 	}
 	for i := range e.Dropped {
 		r := &e.Dropped[i]
-		p.item(firstLabel(i, "dropped"), fmt.Sprintf("%s: %s", r.Source, r.Why))
+		p.sourceItem(firstLabel(i, "dropped"), fmt.Sprintf("%s: %s", r.Source, r.Why), r.Plugin)
 	}
 	shown := len(e.NotAsked)
 	if !p.whole {
 		shown = min(shown, maxNotAsked)
 	}
 	for i := range shown {
-		p.item(firstLabel(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why))
+		p.sourceItem(firstLabel(i, "not asked"), fmt.Sprintf("%s: %s", e.NotAsked[i].Source, e.NotAsked[i].Why),
+			e.NotAsked[i].Plugin)
 	}
 	if more := len(e.NotAsked) - shown; more > 0 {
 		p.item("", fmt.Sprintf("and %d more (gatehouse why %s names them)", more, e.Decision.Name))
@@ -218,7 +219,7 @@ func (p *Printer) refusals(e *Entry) {
 		if more := newWords(e.Decision.Message, r.Why); more != "" {
 			text += ": " + more
 		}
-		p.item(firstLabel(i, "by"), text)
+		p.sourceItem(firstLabel(i, "by"), text, r.Plugin)
 		if r.Call != nil && r.Call.Expression != "" {
 			p.item("", r.Call.Expression)
 		}
@@ -287,7 +288,7 @@ func (p *Printer) changes(e *Entry) {
 	for i, c := range e.Changes {
 		if source := c.Source.String(); source != by || i == 0 {
 			by = source
-			p.item(firstLabel(i, "changed"), "by "+by)
+			p.sourceItem(firstLabel(i, "changed"), "by "+by, c.Source.Plugin)
 		}
 		value := c.Value
 		switch {

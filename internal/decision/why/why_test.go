@@ -9,6 +9,7 @@ import (
 	"flag"
 	"os"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
 	"time"
@@ -20,6 +21,7 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/terminal"
 )
 
 var update = flag.Bool("update", false, "write the texts that are compared with")
@@ -104,10 +106,13 @@ func TestColor(t *testing.T) {
 	without := p.Found(f, 3)
 	p.Color = true
 	with := p.Found(f, 3)
-	if !strings.Contains(with, red+"Refused") || !strings.Contains(with, green+"Admitted") {
+	if !strings.Contains(with, string(terminal.Red)+"Refused") || !strings.Contains(with, string(terminal.Green)+"Admitted") {
 		t.Errorf("no colours:\n%q", with)
 	}
-	if got := strings.NewReplacer(red, "", green, "", bold, "", plain, "").Replace(with); got != without {
+	if !strings.Contains(with, "by        "+string(terminal.Bold)) {
+		t.Errorf("the plugin's name isn't bold:\n%q", with)
+	}
+	if got := regexp.MustCompile("\x1b\\[[0-9]+m").ReplaceAllString(with, ""); got != without {
 		t.Error(cmp.Diff(without, got))
 	}
 }

@@ -18,8 +18,8 @@ import (
 const maxShownRows = 20
 
 // colors are the colors of the words that begin lines.
-var colors = map[string]terminal.Color{"refused": terminal.Red, "admitted": terminal.Green, "changed": terminal.Yellow,
-	"warned": terminal.Yellow, "interrupted:": terminal.Red}
+var colors = terminal.Palette{Begin: map[string]terminal.Color{"refused": terminal.Red, "admitted": terminal.Green,
+	"changed": terminal.Yellow, "warned": terminal.Yellow, "interrupted:": terminal.Red}}
 
 // words are the words for effects.
 var words = [effects]string{refuses: "refused", admits: "admitted", changes: "changed", warns: "warned"}

@@ -23,8 +23,10 @@ var Formats = []string{"json", "yaml"}
 func (r *Report) Write(w io.Writer, format string) error {
 	switch format {
 	case "":
-		return terminal.Write(w, r.text(), map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red,
-			"---": terminal.Red, "warning:": terminal.Yellow})
+		return terminal.Write(w, r.text(), terminal.Palette{
+			Begin: map[string]terminal.Color{"ok": terminal.Green, "FAIL": terminal.Red, "---": terminal.Red,
+				"warning:": terminal.Yellow},
+			Indented: map[string]terminal.Color{"expected": terminal.Green, "got": terminal.Red}})
 	case "json", "yaml":
 		return document.Write(w, format, r)
 	}
