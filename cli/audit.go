@@ -111,7 +111,9 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 	case isBackup && f.cluster.isSet():
 		return commandline.Usage(errors.New("a backup is audited by its own state: leave out --context and --kubeconfig"))
 	case isBackup:
+		opened := progress.during("opening the backup")
 		cluster, stop, err := review.OpenBackup(c.Context(), server.NewConfig(f.plugins), paths[0])
+		opened()
 		if err != nil {
 			return commandline.Usage(err)
 		}
@@ -136,8 +138,9 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	started := progress.during("starting servers")
 	trial, err := review.StartTrial(c.Context(), options)
-	progress.done()
+	started()
 	if err != nil {
 		return commandline.Usage(err)
 	}

@@ -40,7 +40,7 @@ replaced only with --force.`,
 		RunE: func(c *cobra.Command, args []string) error {
 			shown := newProgress(c.ErrOrStderr())
 			save := func(out io.Writer) error {
-				defer shown.done()
+				defer shown.during("saving")()
 				return backup.Save(c.Context(), dir, out, shown.bytes("saving"))
 			}
 			if args[0] != stdioName {
@@ -89,8 +89,9 @@ everything anew.`,
 				in = file
 			}
 			shown := newProgress(c.ErrOrStderr())
+			restored := shown.during("restoring")
 			err := backup.Restore(contextReader{c.Context(), in}, dir, shown.bytes("restoring"))
-			shown.done()
+			restored()
 			if err != nil {
 				return finish(c, err)
 			}

@@ -94,8 +94,10 @@ func (d *drilling) run(c *cobra.Command) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	tried := newProgress(c.ErrOrStderr()).during("trying outages")
 	report, err := drill.Run(c.Context(), drill.Options{Documents: read.documents, Namespace: d.namespace,
 		Complete: read.complete, Down: d.down})
+	tried()
 	if err != nil {
 		return commandline.Usage(fmt.Errorf("--down: %w", err))
 	}

@@ -113,6 +113,7 @@ func readFiles(c *cobra.Command, files, exclude []string) (*objectsRead, error) 
 		}
 		read.texts[stdioName] = text
 	}
+	defer newProgress(c.ErrOrStderr()).during("reading files")()
 	reader := &input.Reader{Stdin: bytes.NewReader(read.texts[stdioName]), Exclude: exclude}
 	read.documents, read.unread = reader.Read(c.Context(), files)
 	if err := c.Context().Err(); err != nil {
@@ -138,11 +139,11 @@ func readFiles(c *cobra.Command, files, exclude []string) (*objectsRead, error) 
 // readCluster reads the objects of a cluster.
 func readCluster(c *cobra.Command, flags *liveFlags) (*objectsRead, error) {
 	progress := newProgress(c.ErrOrStderr())
-	defer progress.done()
 	cluster, _, err := flags.connect(c.Context(), progress)
 	if err != nil {
 		return nil, err
 	}
+	defer progress.during("reading " + cluster.Host)()
 	gathered, err := cluster.Gather(c.Context(), inventory.ClusterKinds())
 	if err != nil {
 		return nil, err

@@ -152,7 +152,9 @@ func (l *linting) run(c *cobra.Command) error {
 		notes = append(append(notes, fixed.Notes...), fmt.Sprintf("%d changes were written to %d files", fixed.Count,
 			len(fixed.Texts)))
 	}
+	checked := newProgress(c.ErrOrStderr()).during("checking")
 	report, err := lint.Check(c.Context(), options)
+	checked()
 	if err != nil {
 		return commandline.Usage(err)
 	}

@@ -6,19 +6,25 @@ package cli
 import (
 	"fmt"
 	"io"
-	"os"
+	"sync"
+	"time"
 
-	"golang.org/x/term"
+	"gatehouse.dev/internal/terminal"
 )
 
-// progress shows the progress of long work on a terminal.
+// progress shows the progress of long work on a terminal, in one line.
 type progress struct {
-	out  io.Writer // nil for no terminal
+	out io.Writer // nil for no terminal
+
+	mu sync.Mutex
+	// last is the last percentage or count that was shown, -1 for none.
 	last int
+	// shown reports whether the line has a text.
+	shown bool
 }
 
 func newProgress(out io.Writer) *progress {
-	if file, ok := out.(*os.File); !ok || !term.IsTerminal(int(file.Fd())) {
+	if !terminal.IsTerminal(out) {
 		return &progress{last: -1}
 	}
 	return &progress{out: out, last: -1}
@@ -33,11 +39,19 @@ func (p *progress) report(work string) func(done, all int) {
 		if p.out == nil || all < longWork {
 			return
 		}
+		p.mu.Lock()
+		defer p.mu.Unlock()
 		if percent := done * 100 / all; percent != p.last {
 			p.last = percent
-			fmt.Fprintf(p.out, "\r\x1b[K%s: %d of %d", work, done, all)
+			p.show("%s: %d of %d", work, done, all)
 		}
 	}
+}
+
+// show writes the line. The caller holds the lock.
+func (p *progress) show(format string, args ...any) {
+	p.shown = true
+	fmt.Fprintf(p.out, terminal.ClearLine+format, args...)
 }
 
 // bytes returns a function that shows the progress of work in bytes, in mebibytes.
@@ -50,16 +64,51 @@ func (p *progress) bytes(work string) func(done, all int64) {
 func (p *progress) count(work, of string) func(done int) {
 	return func(done int) {
 		if p.out != nil {
+			p.mu.Lock()
+			defer p.mu.Unlock()
 			p.last = done
-			fmt.Fprintf(p.out, "\r\x1b[K%s: %d %s", work, done, of)
+			p.show("%s: %d %s", work, done, of)
 		}
+	}
+}
+
+// during shows work of which nothing but its time is known, from its second second on. The returned function
+// ends that. Meanwhile a report, which says more, takes precedence.
+func (p *progress) during(work string) (end func()) {
+	if p.out == nil {
+		return func() {}
+	}
+	began, ended, stopped := time.Now(), make(chan struct{}), make(chan struct{})
+	go func() {
+		defer close(stopped)
+		ticks := time.NewTicker(time.Second)
+		defer ticks.Stop()
+		for {
+			select {
+			case <-ended:
+				return
+			case <-ticks.C:
+			}
+			p.mu.Lock()
+			if p.last < 0 {
+				p.show("%s: %d s", work, int(time.Since(began).Seconds()))
+			}
+			p.mu.Unlock()
+		}
+	}()
+	return func() {
+		close(ended)
+		<-stopped
+		p.done()
 	}
 }
 
 // done clears the line.
 func (p *progress) done() {
-	if p.out != nil && p.last >= 0 {
-		fmt.Fprint(p.out, "\r\x1b[K")
-		p.last = -1
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if p.shown {
+		fmt.Fprint(p.out, terminal.ClearLine)
 	}
+	p.last, p.shown = -1, false
 }

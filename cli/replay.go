@@ -91,8 +91,9 @@ func (f *candidate) replay(c *cobra.Command, records []string) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
+	started := progress.during("starting servers")
 	trial, err := review.StartTrial(c.Context(), options)
-	progress.done()
+	started()
 	if err != nil {
 		return commandline.Usage(err)
 	}

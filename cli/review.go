@@ -266,12 +266,15 @@ func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
 		options.State, options.As, options.Operation = state, as, review.Operation(r.operation)
 		options.FieldValidation = fieldValidation
 		options.IgnoreUnknown, options.Live, options.Namespace = r.ignoreUnknown, cluster, namespace
+		started := progress.during("starting a server")
 		reviewer, err := review.Start(c.Context(), options)
+		started()
 		if err != nil {
 			return nil, commandline.Usage(err)
 		}
+		reviewed := progress.during("judging")
 		judged, err = reviewer.Review(c.Context(), documents, progress.report("judging"))
-		progress.done()
+		reviewed()
 		if err := errors.Join(err, reviewer.Close()); err != nil {
 			return nil, commandline.Usage(err)
 		}

@@ -136,9 +136,10 @@ func (r *reviewing) snapshot(c *cobra.Command, values decision.Values, objects b
 	if r.namespace != "" {
 		namespace = r.namespace
 	}
+	saved := progress.during("reading " + cluster.Host)
 	state, err := review.Snapshot(c.Context(), review.Options{Config: r.flags.Config, Live: cluster,
 		Namespace: namespace, AllowIncomplete: r.flags.AllowIncomplete}, documents)
-	progress.done()
+	saved()
 	if err != nil {
 		return err
 	}
@@ -159,7 +160,9 @@ func (r *reviewing) snapshot(c *cobra.Command, values decision.Values, objects b
 	if err := state.Write(c.OutOrStdout()); err != nil || !objects {
 		return err
 	}
+	saved = progress.during("saving the objects of " + cluster.Host)
 	gaps, err := cluster.AppendObjects(c.Context(), c.OutOrStdout(), state, values == decision.ValuesHidden)
+	saved()
 	if err != nil {
 		return err
 	}

@@ -150,8 +150,9 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 	}
 	progress := newProgress(c.ErrOrStderr())
 	options.Progress = progress.report("judging")
+	judged := progress.during("judging")
 	report, err := verify.Run(c.Context(), suites, options)
-	progress.done()
+	judged()
 	if c.Context().Err() != nil {
 		return finishVerdict(c, c.Context().Err())
 	}
