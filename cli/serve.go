@@ -7,11 +7,11 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"io"
 	"os"
 	"os/signal"
 	"path/filepath"
 	"strings"
+	"sync"
 	"syscall"
 	"time"
 
@@ -27,6 +27,7 @@ import (
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/flagfile"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
 )
@@ -42,6 +43,12 @@ const (
 	leaseReleases = 20 * time.Second
 )
 
+// firstSteps is what a server says to a user at a terminal, besides how to use it.
+const firstSteps = `Try it:  kubectl delete namespace default    (it is refused)
+         gatehouse why --last-refused        (who refused it, and what to do)
+Stop it: ctrl-c; what you wrote is there again at the next start
+`
+
 func newServe(plugins []plugin.Descriptor) *cobra.Command {
 	config := server.NewConfig(plugins)
 	log := &serverLogging{}
@@ -49,7 +56,7 @@ func newServe(plugins []plugin.Descriptor) *cobra.Command {
 	var file string
 	c := &cobra.Command{
 		Use:   "serve",
-		Short: "Run a Kubernetes API server whose every write passes the admission plugins",
+		Short: "Run a Kubernetes API server whose writes pass admission plugins",
 		Long: `Run a real Kubernetes API server whose every write passes the admission plugins.
 
 It needs no configuration: etcd runs inside, certificates are its own, and everything is kept in one
@@ -73,7 +80,7 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 				return nil
 			}
 			if file != "" {
-				if err := flagfile.Load(c.Flags(), file, "config", "help", "version"); err != nil {
+				if err := flagfile.Load(c.Flags(), file, "color", "config", "help", "version"); err != nil {
 					return commandline.Usage(fmt.Errorf("--config: %w", err))
 				}
 			}
@@ -103,13 +110,9 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 	config.Record.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
 	version = addVersionFlag(groups.FlagSet("generic"), config.API)
-	commandline.GroupFlags(c, groups, "data-dir", "config", "controllers",
-		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file",
-		"secure-port", "bind-address",
-		"decisions", "decision-log-path", "record",
-		"etcd-servers", "etcd-cafile", "etcd-certfile", "etcd-keyfile", "encryption-provider-config",
-		"client-ca-file", "authentication-config", "authorization-mode", "audit-policy-file", "audit-log-path",
-		"feature-gates", "runtime-config", "v")
+	commandline.GroupFlags(c, groups, "data-dir", "config", "secure-port", "controllers",
+		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "etcd-servers",
+		"record", "feature-gates")
 	return c
 }
 
@@ -171,9 +174,19 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	started := collect.Little()
 	defer started() // also if the start fails
 	decision.HideLoggedValues()
+	starting := func() {}
+	if !c.Flags().Changed("v") { // or the log shows what it does
+		starting = sync.OnceFunc(newProgress(c.ErrOrStderr()).during("starting"))
+	}
+	defer starting()
 	waiting, reached := context.WithCancel(ctx)
 	defer reached()
-	go warnOfEtcd(waiting, c.ErrOrStderr(), config)
+	go func() {
+		if warning := unreachableEtcd(waiting, config); warning != "" {
+			starting()
+			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: warning: %s\n", warning)
+		}
+	}()
 	srv, err := server.New(ctx, config)
 	reached()
 	if options := (apiserver.OptionsError{}); errors.As(err, &options) && ctx.Err() == nil {
@@ -182,7 +195,10 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	if err != nil {
 		return err
 	}
-	slow := time.AfterFunc(slowStart, func() { log.Show(true) })
+	slow := time.AfterFunc(slowStart, func() {
+		starting()
+		log.Show(true)
+	})
 	over := make(chan struct{})
 	defer close(over)
 	go func() {
@@ -198,8 +214,12 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 			return
 		}
 		log.Show(true)
+		starting()
 		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
 			srv.AdminConfig().Host, absolutePath(config.API.AdminKubeconfig()))
+		if terminal.IsTerminal(c.OutOrStdout()) {
+			fmt.Fprint(c.OutOrStdout(), firstSteps)
+		}
 		tellSystemd(daemon.SdNotifyReady)
 		if config.Admission.ConfigFile != "" {
 			go followAdmission(ctx, srv)
@@ -210,16 +230,17 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	return srv.Run(ctx)
 }
 
-// warnOfEtcd warns at once if an etcd that a flag names can't be reached. The server goes on
-// waiting for it.
-func warnOfEtcd(ctx context.Context, out io.Writer, config *server.Config) {
+// unreachableEtcd returns a warning at once if an etcd that a flag names can't be reached. The server goes
+// on waiting for it.
+func unreachableEtcd(ctx context.Context, config *server.Config) string {
 	t := config.API.Etcd.StorageConfig.Transport
 	if len(t.ServerList) == 0 {
-		return
+		return ""
 	}
 	if err := storage.Unreachable(ctx, t); err != nil && ctx.Err() == nil {
-		fmt.Fprintf(out, "gatehouse: warning: etcd at %s, still trying\n", strings.ReplaceAll(err.Error(), "\n", "; "))
+		return fmt.Sprintf("etcd at %s, still trying", strings.ReplaceAll(err.Error(), "\n", "; "))
 	}
+	return ""
 }
 
 // followAdmission makes the server follow changes of the admission configuration, and read it on
