@@ -64,9 +64,10 @@ const welcome = `Gatehouse is Kubernetes admission control as a system of its ow
   gatehouse review -f manifests/   say what a cluster would do with manifests
   gatehouse lint manifests/        find webhooks that can lock a cluster
 
-It also says why a request was refused or changed (why, dashboard), what a change would do to a
-cluster that exists (audit, replay, drill), and runs the plugins as webhooks of a cluster whose API
-server is somebody else's (webhook). gatehouse --help lists all commands.
+It also says why a request was refused or changed (why, dashboard) and what a
+change would do to a cluster (audit, replay, drill), and runs the plugins as
+webhooks of another cluster (webhook). gatehouse demo is a tour of two minutes,
+gatehouse --help lists all commands.
 `
 
 func newRoot(plugins []plugin.Descriptor) *cobra.Command {
@@ -92,7 +93,7 @@ controller Kubernetes ever shipped, in one ordered list.`,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
-	root.AddCommand(newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(plugins),
+	root.AddCommand(newDemo(plugins), newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(plugins),
 		newReview(plugins), newTest(plugins), newExplain(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), newLint(), newDrill(), command.New(plugins),
 		newEnvtest(), newBackup(), newRestore(), newKubeconfig(), newVersion())
 	completeNames(root, plugins)

@@ -1,0 +1,73 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"context"
+	"errors"
+	"net/http"
+	"strings"
+	"testing"
+
+	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
+
+	"gatehouse.dev/test/needs"
+)
+
+// Elsewhere than at a terminal the tour runs to its end, and every answer is the server's own.
+func TestDemo(t *testing.T) {
+	needs.Server(t)
+	stdout, stderr, code := runProgram(t, "demo")
+	if code != 0 || stderr != "" {
+		t.Fatalf("exit code %d, %s\n%s", code, stderr, stdout)
+	}
+	rest := stdout
+	for _, want := range []string{ // in this order
+		"1 of 5: ", "$ kubectl create namespace shop\n  201 Created\n",
+		"$ kubectl run web --image=nginx:1.29 -n shop\n  201 Created\n", "Admitted    CREATE ", "  changed   by ",
+		"2 of 5: ", "$ kubectl delete namespace default\n  403 Forbidden: namespaces \"default\" is forbidden: this namespace may not be deleted\n",
+		"3 of 5: ", "namespaces/default\n\nRefused     DELETE ", "  to pass   ",
+		"4 of 5: ", "kind: ValidatingAdmissionPolicyBinding\n", "  201 Created\n  201 Created\n",
+		"$ kubectl run latest --image=nginx:latest -n shop\n  422 Unprocessable Entity: ", "name the image's version\n",
+		"$ gatehouse why pod/latest -n shop\npods/latest in namespace shop (not found)\n\nRefused     CREATE ",
+		"5 of 5: ", "$ kubectl create quota one-pod --hard=pods=1 -n shop\n  201 Created\n",
+		"$ kubectl run second --image=nginx:1.29 -n shop\n  403 Forbidden: ", "exceeded quota: one-pod",
+		"$ gatehouse why pod/second -n shop\npods/second in namespace shop (not found)\n\nRefused     CREATE ", "That was the tour", "gatehouse serve  ",
+	} {
+		_, after, found := strings.Cut(rest, want)
+		if !found {
+			t.Fatalf("it doesn't say %q after the rest:\n%s", want, stdout)
+		}
+		rest = after
+	}
+	if strings.Contains(stdout, "\x1b") {
+		t.Errorf("text that isn't for a terminal has escape sequences:\n%q", stdout)
+	}
+}
+
+// A step with another result than the tour says ends it.
+func TestDemoChecksAnswers(t *testing.T) {
+	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("exceeded quota: one-pod"))
+	for name, test := range map[string]struct {
+		err  error
+		code int
+		word string
+		want string
+	}{
+		"admitted":       {nil, http.StatusForbidden, "", "the server admitted it"},
+		"another code":   {forbidden, http.StatusUnprocessableEntity, "", "should refuse it with 422: pods \"web\" is forbidden"},
+		"another reason": {forbidden, http.StatusForbidden, "two-pods", "should refuse it with 403: pods \"web\" is forbidden"},
+		"no answer":      {context.Canceled, http.StatusForbidden, "", "context canceled"},
+		"as it should":   {forbidden, http.StatusForbidden, "one-pod", ""},
+	} {
+		got := ""
+		if err := refused(test.err, test.code, test.word); err != nil {
+			got = err.Error()
+		}
+		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {
+			t.Errorf("%s: got %q, want %q", name, got, test.want)
+		}
+	}
+}
