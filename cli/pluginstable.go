@@ -8,10 +8,10 @@ import (
 	"io"
 	"slices"
 	"strings"
-	"text/tabwriter"
 
 	"gatehouse.dev/chain/config"
 	"gatehouse.dev/internal/document"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/plugin"
 )
 
@@ -105,9 +105,9 @@ func accessOf(d *plugin.Descriptor) []string {
 func PrintRows(w io.Writer, rows []Row, format string) error {
 	switch format {
 	case "":
-		return printTable(w, rows)
+		return printTable(w, rows, widthOf(w))
 	case "wide":
-		return printWide(w, rows)
+		return printWide(w, rows, widthOf(w))
 	case "json", "yaml":
 		return document.Write(w, format, rows)
 	default:
@@ -124,14 +124,30 @@ const (
 	labelFormat = "  %-12s"
 )
 
-func printTable(w io.Writer, rows []Row) error {
-	table := tabwriter.NewWriter(w, 0, 8, 3, ' ', 0)
-	fmt.Fprintln(table, "NAME\tPHASES\tDEFAULT\tENABLED\tSUMMARY")
+// widthOf returns the width of a table that is written to w.
+func widthOf(w io.Writer) int {
+	if columns, ok := terminal.Columns(w); ok {
+		return min(columns, tableWidth)
+	}
+	return tableWidth
+}
+
+// printTable writes a line for each plugin, with its summary beside the rest, or below on a narrow terminal.
+func printTable(w io.Writer, rows []Row, columns int) error {
 	name, phases := len("NAME"), len("PHASES")
 	for _, r := range rows {
 		name, phases = max(name, len(r.Name)), max(phases, len(strings.Join(r.Phases, ",")))
 	}
-	width := max(summaryWidth, tableWidth-(name+phases+len("DEFAULT")+len("ENABLED")+4*3))
+	format := fmt.Sprintf("%%-%ds   %%-%ds   %%-7v   %%-7v", name, phases)
+	beside := len(fmt.Sprintf(format, "", "", "", "")) + len("   ")
+	below := columns < tableWidth && columns-beside < summaryWidth
+	width, head, indent := max(columns-beside, summaryWidth), "   SUMMARY", strings.Repeat(" ", beside)
+	if below {
+		width, head, indent = columns-2, "", "  "
+	}
+	var b strings.Builder
+	line := func(text string) { b.WriteString(strings.TrimRight(text, " ") + "\n") }
+	line(fmt.Sprintf(format, "NAME", "PHASES", "DEFAULT", "ENABLED") + head)
 	for _, r := range rows {
 		summary := r.Summary
 		if r.Deprecated {
@@ -141,17 +157,24 @@ func printTable(w io.Writer, rows []Row) error {
 			summary = fmt.Sprintf("(until %s) %s", r.Until, summary)
 		}
 		first, rest := wrapText(summary, width)
-		fmt.Fprintf(table, "%s\t%s\t%t\t%t\t%s\n", r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled, first)
-		for _, line := range rest {
-			fmt.Fprintf(table, "\t\t\t\t%s\n", line)
+		row := fmt.Sprintf(format, r.Name, strings.Join(r.Phases, ","), r.Default, r.Enabled)
+		if below {
+			line(row)
+			line(indent + first)
+		} else {
+			line(row + "   " + first)
+		}
+		for _, more := range rest {
+			line(indent + more)
 		}
 	}
-	return table.Flush()
+	_, err := io.WriteString(w, b.String())
+	return err
 }
 
 // printWide says what plugins are asked about, whether they can run outside the API server, and
 // what they then need of the API.
-func printWide(w io.Writer, rows []Row) error {
+func printWide(w io.Writer, rows []Row, columns int) error {
 	var b strings.Builder
 	for _, r := range rows {
 		outside := "yes"
@@ -179,7 +202,7 @@ func printWide(w io.Writer, rows []Row) error {
 			{"outside", outside}, {"access", access},
 		} {
 			label := fmt.Sprintf(labelFormat, line[0])
-			first, rest := wrapText(line[1], tableWidth-len(label))
+			first, rest := wrapText(line[1], columns-len(label))
 			b.WriteString(label + first + "\n")
 			for _, more := range rest {
 				b.WriteString(strings.Repeat(" ", len(label)) + more + "\n")
