@@ -26,7 +26,7 @@ func newAudit(plugins []plugin.Descriptor) *cobra.Command {
 	flags, as := newCandidate(plugins), &reviewing{}
 	c := &cobra.Command{
 		Use:   "audit [FILE...]",
-		Short: "Say which existing objects a policy, a plugin or a webhook would refuse or change",
+		Short: "Say which existing objects a policy or webhook would refuse",
 		Long: `Say which existing objects a policy, a plugin or a webhook would refuse or change.
 
 The objects come from the cluster of --context, or from files and directories as kubectl get -o yaml
@@ -80,10 +80,8 @@ be read, if the command is interrupted, or if less is judged than --min-judged a
 		"The service account that writes the objects that no controller owns, as namespace/name.")
 	fs.StringSliceVar(&as.exclude, "exclude", nil, "Patterns of files and directories that are left out.")
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups, "filename", "context", "kubeconfig", "state", "pod-security", "against", "current",
-		"as", "as-group", "as-service-account", "exclude", "output", "output-dir", "show", "baseline", "min-judged",
-		"webhooks", "webhook", "kubernetes-version", "like", "enable-admission-plugins", "disable-admission-plugins",
-		"admission-control-config-file", "allow-incomplete", "v")
+	commandline.GroupFlags(c, groups, "filename", "context", "pod-security", "against", "enable-admission-plugins", "like", "output",
+		"show", "min-judged")
 	flags.completions(c)
 	return c
 }

@@ -52,7 +52,8 @@ func newPlugins(plugins []plugin.Descriptor) *cobra.Command {
 	options.AddFlags(groups.FlagSet("admission"), plugins)
 	groups.FlagSet("output").StringVarP(&output, "output", "o", "",
 		"Output format: json, yaml, or wide for what each plugin is asked about; a table if empty.")
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "output", "enable-admission-plugins", "disable-admission-plugins",
+		"admission-control-config-file")
 	return c
 }
 
@@ -105,7 +106,7 @@ here too.`,
 	log.addFlags(groups.FlagSet("logs"))
 	// The cost of objects to quotas depends on feature gates, which should be the server's.
 	compatibility.DefaultComponentGlobalsRegistry.AddFlags(groups.FlagSet("features"))
-	commandline.GroupFlags(c, groups, "kubeconfig", "controllers", "leader-elect", "resource-quota-sync-period",
-		"use-service-account-credentials", "feature-gates", "v")
+	commandline.GroupFlags(c, groups, "kubeconfig", "controllers", "leader-elect", "use-service-account-credentials",
+		"feature-gates")
 	return c
 }

@@ -70,7 +70,7 @@ bind. Stop it with ctrl-c.`,
 			"decisions.")
 	fs.BoolVar(&noBrowser, "no-browser", false, "Don't open a browser.")
 	reach.AddFlags(groups.FlagSet("server"))
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "port", "no-browser", "report", "namespace", "kubeconfig", "context")
 	return c
 }
 

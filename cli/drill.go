@@ -28,7 +28,7 @@ func newDrill() *cobra.Command {
 	d := &drilling{findingFlags: newFindingFlags()}
 	c := &cobra.Command{
 		Use:   "drill",
-		Short: "Say which writes stop while a webhook is down, and whether it heals by itself",
+		Short: "Say which writes stop while a webhook is down",
 		Long: `Say which writes stop while a webhook is down, and whether it heals by itself.
 
 Each backend of webhooks is taken to be down, one after the other, or those that --down names at the
@@ -61,8 +61,7 @@ can't be read or a name is none.`,
 	var groups cliflag.NamedFlagSets
 	d.addFlags(groups.FlagSet("drill"))
 	log.AddFlags(groups.FlagSet("drill"))
-	commandline.GroupFlags(c, groups, "context", "kubeconfig", "state", "exclude", "namespace", "down", "each", "output",
-		"fail-on", "v")
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "state", "exclude", "down", "each", "output", "fail-on")
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
 	return c

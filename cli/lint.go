@@ -36,7 +36,7 @@ func newLint() *cobra.Command {
 	l := &linting{findingFlags: newFindingFlags(), webhooks: string(plugin.WebhooksSkipped)}
 	c := &cobra.Command{
 		Use:   "lint [FILE|DIRECTORY]...",
-		Short: "Find webhooks that can lock a cluster, and policies that do nothing",
+		Short: "Find webhooks that can lock a cluster, policies that do nothing",
 		Long: `Find webhooks that can lock a cluster, and policies that do nothing.
 
 Each finding has the ID of a rule, the object with its line, what happens, and the change that fixes
@@ -84,8 +84,7 @@ The exit code is 0 if there is no error, 1 if there is one, or a warning with --
 	var groups cliflag.NamedFlagSets
 	l.addFlags(groups.FlagSet("lint"))
 	log.AddFlags(groups.FlagSet("lint"))
-	commandline.GroupFlags(c, groups, "filename", "exclude", "context", "kubeconfig", "namespace", "output", "fail-on",
-		"disable", "fix", "webhooks", "webhook", "v")
+	commandline.GroupFlags(c, groups, "filename", "exclude", "context", "output", "fail-on", "disable", "fix", "webhooks", "webhook")
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
 	complete(c, "disable", lint.RuleIDs()...)

@@ -20,7 +20,7 @@ func newReplay(plugins []plugin.Descriptor) *cobra.Command {
 	flags := newCandidate(plugins)
 	c := &cobra.Command{
 		Use:   "replay LOG...",
-		Short: "Say which recorded requests a policy, a plugin or a webhook would refuse or change",
+		Short: "Say which recorded requests a policy or webhook would refuse",
 		Long: `Say which recorded requests a policy, a plugin or a webhook would refuse or change.
 
 The requests come from audit logs of kube-apiserver at level Request or RequestResponse, from
@@ -69,9 +69,8 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
 		"The time of --state: now, or start for the beginning of the log. From there requests are applied in order, so that "+
 			"quotas count.")
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups, "filename", "state", "state-at", "context", "kubeconfig", "pod-security", "against", "current",
-		"output", "output-dir", "show", "baseline", "min-judged", "webhooks", "webhook", "kubernetes-version", "like",
-		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "allow-incomplete", "v")
+	commandline.GroupFlags(c, groups, "filename", "state", "state-at", "pod-security", "against", "enable-admission-plugins", "like",
+		"output", "show", "baseline", "min-judged")
 	flags.completions(c)
 	complete(c, "state-at", "start", "now")
 	return c

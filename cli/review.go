@@ -53,7 +53,7 @@ func newReview(plugins []plugin.Descriptor) *cobra.Command {
 		flags: review.NewFlags(plugins), cluster: newLiveFlags()}
 	c := &cobra.Command{
 		Use:   "review [FILE|DIRECTORY]...",
-		Short: "Say what a cluster would do with manifests, before they are deployed",
+		Short: "Say what a cluster would do with manifests, before deployment",
 		Long: `Say what a cluster would do with manifests, before they are deployed.
 
 Each object is written, in the order given, to a real API server in the process, with the plugins,
@@ -105,10 +105,8 @@ and 1 if something does.`,
 	told.addFlags(groups.FlagSet("review"))
 	told.flags.Add(&groups)
 	log.AddFlags(groups.FlagSet("review"))
-	commandline.GroupFlags(c, groups, "filename", "exclude", "namespace", "state", "kubeconfig", "context",
-		"as-service-account", "authorize", "kubernetes-version", "against-version", "operation", "validate", "webhooks",
-		"webhook", "output", "only", "show-changes", "explain", "like", "enable-admission-plugins", "disable-admission-plugins",
-		"admission-control-config-file", "allow-incomplete", "v")
+	commandline.GroupFlags(c, groups, "filename", "state", "context", "namespace", "output", "show-changes", "explain", "like",
+		"as-service-account", "authorize", "webhooks", "kubernetes-version")
 	complete(c, "operation", operations()...)
 	complete(c, "validate", "strict", "warn", "ignore")
 	complete(c, "webhooks", review.WebhookModes...)

@@ -63,7 +63,7 @@ func newSnapshot(plugins []plugin.Descriptor) *cobra.Command {
 	values, objects := string(decision.ValuesHidden), false
 	c := &cobra.Command{
 		Use:   "snapshot",
-		Short: "Save the objects that admission reads in a cluster, for reviews without it",
+		Short: "Save what admission reads in a cluster, for reviews without it",
 		Long: `Save the objects that admission reads in a cluster, for reviews without it: namespaces, quotas and
 their usage, LimitRanges, policies and their params, webhooks, classes, roles,
 CustomResourceDefinitions. The plugins that the flags name determine the kinds. The command only
@@ -113,8 +113,8 @@ objects that could not be read, and each review reports them.`,
 		"snapshot changes as often as the cluster does.")
 	command.flags.AddChain(&groups)
 	log.AddFlags(fs)
-	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "exclude", "namespace", "values", "objects", "like",
-		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "feature-gates", "v")
+	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "values", "objects", "like", "enable-admission-plugins",
+		"disable-admission-plugins")
 	return c
 }
 

@@ -41,7 +41,7 @@ func newTest(plugins []plugin.Descriptor) *cobra.Command {
 	var groups cliflag.NamedFlagSets
 	c := &cobra.Command{
 		Use:   "test [FILE|DIRECTORY]...",
-		Short: "Test which requests policies, quotas and webhooks admit and refuse",
+		Short: "Test which requests policies, quotas, webhooks admit and refuse",
 		Long: `Test which requests policies, quotas and webhooks admit and refuse.
 
 Suites are files of kind AdmissionTest: the state of a cluster, and cases, each an object with the
@@ -117,9 +117,7 @@ The exit code is 0 if all cases pass, 1 if some fail, and 2 if some can't be jud
 	for _, name := range groups.Order {
 		own.FlagSet(name).AddFlagSet(groups.FlagSets[name])
 	}
-	commandline.GroupFlags(c, own, "run", "coverage", "update", "from-replay", "redact", "junit", "output", "v",
-		"kubernetes-version", "webhooks", "webhook", "like", "enable-admission-plugins", "disable-admission-plugins",
-		"admission-control-config-file", "allow-incomplete")
+	commandline.GroupFlags(c, own, "run", "coverage", "update", "junit", "output", "like", "webhooks", "kubernetes-version")
 	complete(c, "webhooks", review.WebhookModes...)
 	complete(c, "output", verify.Formats...)
 	complete(c, "kubernetes-version", review.KubernetesVersions()...)

@@ -88,7 +88,8 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 		"Ask a replica of gatehouse webhook: the name of its installation, or NAME=URL to reach it at another address, "+
 			"such as one of kubectl port-forward. It gets the kubeconfig's token.")
 	w.kubeconfig.AddFlags(groups.FlagSet("server"))
-	commandline.GroupFlags(w.command, groups)
+	commandline.GroupFlags(w.command, groups, "last-refused", "all-namespaces", "namespace", "limit", "output", "webhook",
+		"kubeconfig", "context")
 	return w.command
 }
 

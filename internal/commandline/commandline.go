@@ -92,6 +92,7 @@ func Run(ctx context.Context, root *cobra.Command, args []string, stdout, stderr
 	for _, c := range root.Commands() {
 		c.Flags().SetOutput(stderr) // cobra would warn about deprecated flags on the standard output
 	}
+	completeHelp(root)
 	err := root.ExecuteContext(ctx)
 	if err == nil {
 		return 0

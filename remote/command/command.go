@@ -42,7 +42,7 @@ func New(plugins []plugin.Descriptor) *cobra.Command {
 	o := newOptions(plugins)
 	c := &cobra.Command{
 		Use:   "webhook --plugins=A,B",
-		Short: "Run admission plugins as webhooks of a cluster whose API server is somebody else's",
+		Short: "Run admission plugins as webhooks of somebody else's cluster",
 		Long: `Run admission plugins as webhooks of a cluster whose API server is somebody else's, such
 as a managed cluster on which you can't set --enable-admission-plugins.
 
@@ -60,10 +60,8 @@ can run outside the API server.`,
 		Args:    commandline.NoArgs,
 		RunE:    func(c *cobra.Command, _ []string) error { return commandline.Stopped(c.Context(), o.run(c)) },
 	}
-	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file",
-		"url", "service", "failure-policy", "mode", "exempt-namespaces", "keep", "per-plugin",
-		"bind-address", "secure-port", "tls-cert-file", "tls-private-key-file",
-		"kubeconfig", "context", "decision-log-path", "record", "v")
+	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file", "url", "service", "failure-policy", "mode",
+		"exempt-namespaces", "secure-port", "kubeconfig")
 	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }

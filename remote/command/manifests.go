@@ -77,7 +77,8 @@ uninstall" removes them, and so does deleting the namespace.`,
 	fs.StringSliceVar(&apiServers, "api-servers", nil,
 		"The networks from which API servers call, such as 192.0.2.0/28: the NetworkPolicy admits these only. "+
 			"Without them it admits everybody to the pods' one port.")
-	commandline.GroupFlags(c, groups)
+	commandline.GroupFlags(c, groups, "plugins", "admission-control-config-file", "image", "replicas", "api-servers", "name",
+		"namespace", "failure-policy", "exempt-namespaces")
 	return c
 }
 

@@ -1,0 +1,103 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
+package cli
+
+import (
+	"errors"
+	"os"
+	"os/exec"
+	"path/filepath"
+	"strings"
+	"testing"
+
+	"gatehouse.dev/test/needs"
+)
+
+// tour starts gatehouse demo at a terminal, with a directory for what it keeps meanwhile.
+func startTour(t *testing.T) (s *screen, demo *exec.Cmd, temp string) {
+	t.Helper()
+	s, demo, temp = newScreen(t), program(t, "demo"), shortTempDir(t)
+	demo.Env = append(demo.Env, "TMPDIR="+temp)
+	demo.Stdin, demo.Stdout, demo.Stderr = s.tty, s.tty, s.tty
+	if err := demo.Start(); err != nil {
+		t.Fatal(err)
+	}
+	return s, demo, temp
+}
+
+// shortTempDir returns a directory whose path is short enough for sockets in it.
+func shortTempDir(t *testing.T) string {
+	t.Helper()
+	dir, err := os.MkdirTemp("", "tour-")
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() { os.RemoveAll(dir) })
+	return dir
+}
+
+// endTour waits until the tour has ended, with an exit code and nothing left.
+func endTour(t *testing.T, s *screen, demo *exec.Cmd, temp string, code int) {
+	t.Helper()
+	err := demo.Wait()
+	var exit *exec.ExitError
+	if err != nil && !errors.As(err, &exit) {
+		t.Fatal(err)
+	}
+	if got := demo.ProcessState.ExitCode(); got != code {
+		t.Errorf("exit code %d, want %d:\n%s", got, code, s.text())
+	}
+	if left, err := filepath.Glob(temp + "/*"); err != nil || len(left) > 0 {
+		t.Errorf("it has left %q, %v", left, err)
+	}
+}
+
+// asked is what the tour asks before each step.
+const asked = "[Enter: do it, s: skip it, q: leave]"
+
+// The tour waits for a key before each step, and skips what the user skips.
+func TestDemoAtATerminal(t *testing.T) {
+	needs.Server(t)
+	s, demo, temp := startTour(t)
+	for i, key := range []string{"\r", "s", "x\r", "\r"} { // the second step takes the third with it, and x is no key
+		s.waitFor(t, asked, i+1)
+		if _, err := s.keys.WriteString(key); err != nil {
+			t.Fatal(err)
+		}
+	}
+	endTour(t, s, demo, temp, 0)
+	text := s.text()
+	for _, want := range []string{"1 of 5: ", "2 of 5: ", "4 of 5: ", "5 of 5: ", "$ gatehouse why pod/web -n shop\n",
+		"\x1b[32mAdmitted", "\x1b[31m403\x1b[0m Forbidden: pods \"second\" is forbidden: exceeded quota: one-pod", "That was the tour"} {
+		if !strings.Contains(text, want) {
+			t.Errorf("it doesn't say %q:\n%s", want, text)
+		}
+	}
+	for _, never := range []string{"3 of 5: ", "$ kubectl delete"} {
+		if strings.Contains(text, never) {
+			t.Errorf("it says %q of a skipped step:\n%s", never, text)
+		}
+	}
+}
+
+// The keys q and ctrl-c leave the tour. Its server and its directory end with it.
+func TestDemoIsLeft(t *testing.T) {
+	needs.Server(t)
+	for name, test := range map[string]struct {
+		key  string
+		code int
+	}{"q": {"q", 0}, "ctrl-c": {"\x03", 1}} {
+		t.Run(name, func(t *testing.T) {
+			s, demo, temp := startTour(t)
+			s.waitFor(t, asked, 1)
+			if _, err := s.keys.WriteString(test.key); err != nil {
+				t.Fatal(err)
+			}
+			endTour(t, s, demo, temp, test.code)
+			if strings.Contains(s.text(), "\n$ ") {
+				t.Errorf("it has sent a request:\n%s", s.text())
+			}
+		})
+	}
+}
