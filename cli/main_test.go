@@ -6,6 +6,7 @@ package cli
 import (
 	"bytes"
 	"errors"
+	"fmt"
 	"os"
 	"os/exec"
 	"testing"
@@ -49,4 +50,22 @@ func program(t *testing.T, args ...string) *exec.Cmd {
 	c := exec.CommandContext(t.Context(), executable, args...)
 	c.Env = append(os.Environ(), asProgram+"=1")
 	return c
+}
+
+// ownProcess is the environment variable of a process that runs one test.
+const ownProcess = "GATEHOUSE_TEST_OWN_PROCESS"
+
+// inOwnProcess reports whether the process runs this test alone, and otherwise runs it in such a process. Feature
+// gates and the emulated version are the process's, and what one test sets is another one's default.
+func inOwnProcess(t *testing.T) bool {
+	t.Helper()
+	if os.Getenv(ownProcess) != "" {
+		return true
+	}
+	c := exec.CommandContext(t.Context(), os.Args[0], "-test.run=^"+t.Name()+"$", fmt.Sprintf("-update=%t", *update))
+	c.Env = append(os.Environ(), ownProcess+"=1")
+	if out, err := c.CombinedOutput(); err != nil {
+		t.Errorf("%v\n%s", err, out)
+	}
+	return false
 }
