@@ -5,7 +5,6 @@ package webhook
 
 import (
 	"bytes"
-	"encoding"
 	"encoding/json"
 	"reflect"
 	"slices"
@@ -19,6 +18,8 @@ import (
 	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
+
+	"gatehouse.dev/internal/jsonloss"
 )
 
 // Most patches add, replace or remove a few values. patchDirectly sets these in the Go object, along
@@ -65,7 +66,7 @@ func patchDirectly(object runtime.Object, patch jsonpatch.Patch) (_ runtime.Obje
 	root := after.Elem()
 	if u, ok := after.Interface().(*unstructured.Unstructured); ok {
 		root = reflect.ValueOf(&u.Object).Elem()
-	} else if losesContent(root) {
+	} else if jsonloss.Has(root) {
 		return nil, false, nil, false
 	}
 	var touched [][]string
@@ -220,11 +221,11 @@ func (e *edit) apply(v reflect.Value, path []string) bool {
 			return e.applyToField(v.FieldByIndex(index), path[1:])
 		}
 	case reflect.Map:
-		if t := v.Type(); !v.IsNil() && t.Key().Kind() == reflect.String && !hasOwnJSON(t) && !hasOwnJSON(t.Key()) {
+		if t := v.Type(); !v.IsNil() && t.Key().Kind() == reflect.String && !jsonloss.HasOwnJSON(t) && !jsonloss.HasOwnJSON(t.Key()) {
 			return e.applyToMap(v, path)
 		}
 	case reflect.Slice:
-		if t := v.Type(); !v.IsNil() && t.Elem().Kind() != reflect.Uint8 && !hasOwnJSON(t) {
+		if t := v.Type(); !v.IsNil() && t.Elem().Kind() != reflect.Uint8 && !jsonloss.HasOwnJSON(t) {
 			return e.applyToList(v, path)
 		}
 	}
@@ -319,7 +320,7 @@ func indexFields(t reflect.Type) map[string][]int {
 		return known.(map[string][]int)
 	}
 	fields := map[string][]int{}
-	if hasOwnJSON(t) || !addFields(fields, t, nil) {
+	if jsonloss.HasOwnJSON(t) || !addFields(fields, t, nil) {
 		fields = nil
 	}
 	fieldIndexes.Store(t, fields)
@@ -351,16 +352,4 @@ func addFields(fields map[string][]int, t reflect.Type, at []int) bool {
 		fields[name] = index
 	}
 	return true
-}
-
-// hasOwnJSON reports whether a type has methods that encode or decode its JSON.
-func hasOwnJSON(t reflect.Type) bool {
-	if t.Name() == "" && t.Kind() != reflect.Struct {
-		return false // it has no methods
-	}
-	pointer := reflect.PointerTo(t)
-	return slices.ContainsFunc([]reflect.Type{
-		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),
-		reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
-	}, pointer.Implements)
 }

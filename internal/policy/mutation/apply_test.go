@@ -5,6 +5,7 @@ package mutation
 
 import (
 	"fmt"
+	"reflect"
 	"strings"
 	"testing"
 
@@ -13,6 +14,7 @@ import (
 	appsv1 "k8s.io/api/apps/v1"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 )
@@ -238,7 +240,9 @@ func TestMetadataAsMerged(t *testing.T) {
 		deployment,
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: c}}",
 		"{apiVersion: v1, kind: ConfigMap, metadata: {name: c, labels: {}, annotations: {x: w}}}",
+		"{apiVersion: v1, kind: ConfigMap, metadata: {name: c}, immutable: true, binaryData: {}}",
 		"{apiVersion: v1, kind: Node, metadata: {name: m, labels: {x: u, l: w}}}",
+		"{apiVersion: v1, kind: Node, metadata: {name: m}, spec: {taints: []}, status: {capacity: {cpu: 1e30}}}",
 	} {
 		for _, text := range []string{
 			"{metadata: {labels: {l: v}}}", "{metadata: {labels: {l: v, x: z}, annotations: {x: w}}}",
@@ -265,6 +269,11 @@ func TestMetadataAsMerged(t *testing.T) {
 			want := contentOf(t, merged.Object())
 			delete(want["metadata"].(map[string]any), "finalizers")
 			check(t, direct, want)
+			// Validation tells an empty list from none.
+			merged.Object().(metav1.Object).SetFinalizers(nil)
+			if !reflect.DeepEqual(direct.Object(), merged.Object()) {
+				t.Errorf("%s makes of %s %#v, want %#v", text, object, direct.Object(), merged.Object())
+			}
 		}
 	}
 }

@@ -5,9 +5,12 @@ package mutation
 
 import (
 	"maps"
+	"reflect"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
+	"gatehouse.dev/internal/jsonloss"
 )
 
 // edits are the labels and annotations that a configuration sets, by the name of the field.
@@ -59,6 +62,9 @@ func (o *Object) hasMetadata() bool {
 // editMetadata sets labels and annotations. It replaces the object and its content by copies, which
 // share what the edits don't reach.
 func (o *Object) editMetadata(e edits) (changed bool, err error) {
+	if err := o.dropLost(); err != nil {
+		return false, err
+	}
 	o.setDefaults()
 	object := o.object.(metav1.Object)
 	changed = changesAny(e["labels"], object.GetLabels()) || changesAny(e["annotations"], object.GetAnnotations())
@@ -81,6 +87,25 @@ func (o *Object) editMetadata(e edits) (changed bool, err error) {
 		object.SetAnnotations(mergeMaps(object.GetAnnotations(), annotations))
 	}
 	return true, nil
+}
+
+// dropLost replaces a typed object by the one that its JSON is, if that is another.
+func (o *Object) dropLost() error {
+	if _, ok := o.object.(*unstructured.Unstructured); ok || !jsonloss.Has(reflect.ValueOf(o.object)) {
+		return nil
+	}
+	content, err := o.Content()
+	if err != nil {
+		return err
+	}
+	read := &unstructured.Unstructured{Object: maps.Clone(content)}
+	read.SetGroupVersionKind(o.kind)
+	object, err := o.interfaces.GetObjectConvertor().ConvertToVersion(read, o.kind.GroupVersion())
+	if err != nil {
+		return err
+	}
+	o.replaceWith(object)
+	return nil
 }
 
 // changesAny reports whether values has a key that present lacks, or has with another value.

@@ -196,7 +196,8 @@ func (s *Servers) compareAudit(ctx context.Context, namespace string, requests [
 		if parts(ours, theirs) != "" {
 			continue // documented, and its annotations with it
 		}
-		ours.Audit, theirs.Audit = logs[0][id], logs[1][id]
+		ours.Audit = generatedPattern.ReplaceAllString(logs[0][id], "generated…")
+		theirs.Audit = generatedPattern.ReplaceAllString(logs[1][id], "generated…")
 		if ours.Audit == theirs.Audit {
 			continue
 		}

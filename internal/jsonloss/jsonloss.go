@@ -1,10 +1,16 @@
 // Copyright The Gatehouse Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-package webhook
+// Package jsonloss finds typed objects whose JSON is another object. Kubernetes writes the result of a
+// mutation as JSON and reads it again. Who changes the typed object itself must ask whether that is the
+// same.
+package jsonloss
 
 import (
+	"encoding"
+	"encoding/json"
 	"reflect"
+	"slices"
 	"strings"
 	"sync"
 
@@ -14,12 +20,11 @@ import (
 // huge is the smallest quantity that Kubernetes writes without its unit: as 1 in place of 1000E.
 var huge, negativeHuge = resource.MustParse("1e21"), resource.MustParse("-1e21")
 
-// losesContent reports whether the JSON of a typed object leaves out something that the Go object has,
-// so that decoding the JSON gives another object: empty lists and maps, and the unit of huge quantities.
-func losesContent(v reflect.Value) bool {
+// Has reports whether the JSON of a typed object leaves out something that the Go object has, so that decoding the JSON gives another object: empty lists and maps, and the unit of huge quantities.
+func Has(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:
-		return !v.IsNil() && losesContent(v.Elem())
+		return !v.IsNil() && Has(v.Elem())
 	case reflect.Struct:
 		if v.Type() == reflect.TypeFor[resource.Quantity]() {
 			q := v.Interface().(resource.Quantity)
@@ -27,13 +32,13 @@ func losesContent(v reflect.Value) bool {
 		}
 		for _, field := range fieldsToLookAt(v.Type()) {
 			value := v.Field(field.index)
-			if field.omitsEmpty && !value.IsNil() && value.Len() == 0 || losesContent(value) {
+			if field.omitsEmpty && !value.IsNil() && value.Len() == 0 || Has(value) {
 				return true
 			}
 		}
 	case reflect.Slice:
 		for i := 0; i < v.Len() && hasContent(v.Type().Elem()); i++ {
-			if losesContent(v.Index(i)) {
+			if Has(v.Index(i)) {
 				return true
 			}
 		}
@@ -42,7 +47,7 @@ func losesContent(v reflect.Value) bool {
 			return false
 		}
 		for entries := v.MapRange(); entries.Next(); {
-			if losesContent(entries.Value()) {
+			if Has(entries.Value()) {
 				return true
 			}
 		}
@@ -59,7 +64,7 @@ func hasContent(t reflect.Type) bool {
 	return false
 }
 
-// A lookedAt is a field of a struct that losesContent looks at.
+// A lookedAt is a field of a struct that Has looks at.
 type lookedAt struct {
 	index      int
 	omitsEmpty bool // it is a list or map that the JSON leaves out if it is empty
@@ -77,7 +82,7 @@ func fieldsToLookAt(t reflect.Type) []lookedAt {
 	var fields []lookedAt
 	for i := range t.NumField() {
 		field := t.Field(i)
-		if !field.IsExported() || !hasContent(field.Type) || hasOwnJSON(t) {
+		if !field.IsExported() || !hasContent(field.Type) || HasOwnJSON(t) {
 			continue
 		}
 		kind := field.Type.Kind()
@@ -87,4 +92,16 @@ func fieldsToLookAt(t reflect.Type) []lookedAt {
 	}
 	lookedAtFields.Store(t, fields)
 	return fields
+}
+
+// HasOwnJSON reports whether a type has methods that encode or decode its JSON.
+func HasOwnJSON(t reflect.Type) bool {
+	if t.Name() == "" && t.Kind() != reflect.Struct {
+		return false // it has no methods
+	}
+	pointer := reflect.PointerTo(t)
+	return slices.ContainsFunc([]reflect.Type{
+		reflect.TypeFor[json.Marshaler](), reflect.TypeFor[json.Unmarshaler](),
+		reflect.TypeFor[encoding.TextMarshaler](), reflect.TypeFor[encoding.TextUnmarshaler](),
+	}, pointer.Implements)
 }
