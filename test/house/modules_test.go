@@ -18,6 +18,7 @@ func TestModules(t *testing.T) {
 		{"bench", "go mod tidy -diff"},
 		{"test/differential", "go mod tidy -diff"},
 		{"hack/tools", "go mod tidy -diff"},
+		{"hack/tools/cosign", "go mod tidy -diff"},
 		{"site", "go mod tidy -diff"},
 		{"examples/operator-tests", "go mod tidy -diff"},
 		{"examples/operator-tests", "go vet ./..."},
