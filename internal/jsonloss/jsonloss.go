@@ -2,7 +2,7 @@
 // SPDX-License-Identifier: Apache-2.0
 
 // Package jsonloss finds typed objects whose JSON is another object. Kubernetes writes the result of a
-// mutation as JSON and reads it again. Who changes the typed object itself must ask whether that is the
+// mutation as JSON and reads it again. Code that changes the typed object itself asks whether that is the
 // same.
 package jsonloss
 
