@@ -85,7 +85,7 @@ func completeHelp(c *cobra.Command) {
 
 // writeAllHelp writes everything about a command.
 func writeAllHelp(out io.Writer, c *cobra.Command, groups cliflag.NamedFlagSets, width int) {
-	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n%s", reflow(c.Long, width), c.UseLine(), subcommands(c))
+	fmt.Fprintf(out, "%s\n\nUsage:\n  %s\n%s", reflow(c.Long, width), useLine(c), subcommands(c))
 	cliflag.PrintSections(out, groups, width)
 	cliflag.PrintSections(out, cliflag.NamedFlagSets{Order: []string{"global"},
 		FlagSets: map[string]*pflag.FlagSet{"global": c.InheritedFlags()}}, width)
@@ -97,7 +97,7 @@ func writeCommonHelp(out io.Writer, c *cobra.Command, groups cliflag.NamedFlagSe
 	does, _, more := strings.Cut(c.Long, "\n\n")
 	flags, others := commonFlags(c, groups, common)
 	var b strings.Builder
-	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n%s", reflow(does, width), c.UseLine(), subcommands(c))
+	fmt.Fprintf(&b, "%s\n\nUsage:\n  %s\n%s", reflow(does, width), useLine(c), subcommands(c))
 	if flags.HasFlags() {
 		fmt.Fprintf(&b, "\nFlags:\n%s", flagTable(flags, width))
 	}
@@ -120,6 +120,14 @@ func writeCommonHelp(out io.Writer, c *cobra.Command, groups cliflag.NamedFlagSe
 		fmt.Fprintf(&b, "\n'%s --help=all' says more.\n", c.CommandPath())
 	}
 	fmt.Fprint(out, b.String())
+}
+
+// useLine returns how a command is called.
+func useLine(c *cobra.Command) string {
+	if c.HasAvailableSubCommands() {
+		return c.CommandPath() + " [command]"
+	}
+	return c.UseLine()
 }
 
 // subcommands returns the section about a command's subcommands.
