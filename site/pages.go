@@ -117,6 +117,7 @@ func (b *builder) arrange() error {
 		}
 	}
 	begin := section{Title: "Begin", Groups: []group{{Pages: []*page{index}}}}
+	place(b.pages["docs/install.md"], &begin.Groups[0])
 	place(b.pages["docs/get-started.md"], &begin.Groups[0])
 	b.sections = []section{begin}
 	for node := markdown.Parse(text).FirstChild(); node != nil; node = node.NextSibling() {
