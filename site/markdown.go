@@ -47,9 +47,15 @@ func (b *builder) read(source string, content []byte) (*page, error) {
 		case *ast.Heading:
 			p.addHeading(node, content)
 		case *ast.Link:
+			before := len(p.links)
 			to, err := b.resolve(p, string(node.Destination))
 			if err != nil {
 				b.errs = append(b.errs, err)
+			}
+			if len(p.links) > before && strings.HasSuffix(plain(node, content), ".md") {
+				if err := b.name(node, p.links[before]); err != nil {
+					return ast.WalkStop, err
+				}
 			}
 			node.Destination = []byte(to)
 		case *ast.Image:
@@ -158,6 +164,25 @@ func (b *builder) resolve(p *page, target string) (string, error) {
 	return fmt.Sprintf("%s/%s/%s/%s", repository, kind, b.version, name), nil
 }
 
+// name gives a link that reads as the file of a document the title of the document, or of its part: the site has no
+// such file.
+func (b *builder) name(node *ast.Link, to link) error {
+	content, err := os.ReadFile(filepath.Join(b.checkout, to.page))
+	if err != nil {
+		return err
+	}
+	for n := markdown.Parse(content).FirstChild(); n != nil; n = n.NextSibling() {
+		if h, ok := n.(*ast.Heading); ok {
+			if title := plain(h, content); to.fragment == "" || to.fragment == anchor(title) {
+				node.RemoveChildren(node)
+				node.AppendChild(node, ast.NewString([]byte(title)))
+				break
+			}
+		}
+	}
+	return nil
+}
+
 // addImage has the site show a picture, whose size keeps the text from moving when it is loaded.
 func (b *builder) addImage(p *page, node *ast.Image) error {
 	name := path.Join(path.Dir(p.Source), string(node.Destination))
@@ -194,6 +219,8 @@ func plain(node ast.Node, content []byte) string {
 			if node.SoftLineBreak() {
 				b.WriteByte(' ')
 			}
+		case *ast.String:
+			b.Write(node.Value)
 		case *ast.AutoLink:
 			b.Write(node.Label(content))
 		case *ast.FencedCodeBlock:

@@ -106,3 +106,23 @@ func TestCheckFragments(t *testing.T) {
 		t.Errorf("%v", b.errs)
 	}
 }
+
+// TestLinkToFile checks that a link that reads as a file reads as what it leads to on the site.
+func TestLinkToFile(t *testing.T) {
+	const text = "# A title\n\nSee [a.md](a.md), [b.md](b.md#in-go) and [`c`](b.md).\n"
+	b := &builder{checkout: checkout(t, map[string]string{"docs/a.md": text, "docs/b.md": "# Another\n\n## In `Go`\n"}),
+		files: map[string]bool{}}
+	p, err := b.read("docs/a.md", []byte(text))
+	if err != nil {
+		t.Fatal(err)
+	}
+	for _, want := range []string{`<a href="../docs/a.html">A title</a>`, `<a href="../docs/b.html#in-go">In Go</a>`,
+		`<code class="short">c</code></a>`} {
+		if !strings.Contains(string(p.Body), want) {
+			t.Errorf("the page lacks %s:\n%s", want, p.Body)
+		}
+	}
+	if want := "See A title, In Go and c."; p.Summary != want {
+		t.Errorf("the summary is %q, want %q", p.Summary, want)
+	}
+}
