@@ -1,5 +1,5 @@
 // The recordings are text that is there from the beginning. This script shows one at a time, and has its
-// lines appear one after the other for readers who don't mind motion.
+// lines appear one after the other on wide screens, for readers who don't mind motion.
 "use strict";
 {
   const tabs = document.querySelector(".tabs");
@@ -17,11 +17,13 @@
   };
   for (const button of buttons) button.addEventListener("click", () => show(button.dataset.shows));
   const replay = tabs.querySelector(".replay");
-  replay.hidden = matchMedia("(prefers-reduced-motion: reduce)").matches;
+  const wide = matchMedia("(min-width: 60.01rem)"), still = matchMedia("(prefers-reduced-motion: reduce)");
   replay.addEventListener("click", () => show(terminals.find(t => !t.hidden).id));
-  // All terminals are as tall as the tallest, so that nothing moves when another is chosen.
+  // Beside the text all terminals are as tall as the tallest, so that nothing moves when another is chosen.
   const level = () => {
+    replay.hidden = still.matches || !wide.matches;
     for (const terminal of terminals) terminal.style.minHeight = "";
+    if (!wide.matches) return;
     const shown = terminals.map(t => t.hidden);
     for (const terminal of terminals) terminal.hidden = false;
     const tallest = Math.max(...terminals.map(t => t.offsetHeight));

@@ -124,6 +124,10 @@ func TestMenu(t *testing.T) {
 	if see[bool](b, shown) || !see[bool](b, "document.activeElement.matches('button.menu')") {
 		t.Error("the key Escape doesn't close the menu")
 	}
+	b.visit("index.html")
+	if !see[bool](b, "[...document.querySelectorAll('nav.main a')].every(e => e.checkVisibility())") {
+		t.Error("the first page, which has no menu, doesn't show its links")
+	}
 }
 
 // TestCopy copies the commands of a block, without prompts and what they print.
@@ -140,10 +144,17 @@ func TestCopy(t *testing.T) {
 	if !strings.HasPrefix(got, "kubectl run web --image=nginx\nkubectl get --raw=/metrics") || strings.Contains(got, "created") {
 		t.Errorf("copied %q", got)
 	}
+	b.as(390, 844, "light", "reduce")
+	b.visit("docs/schemas.html")
+	const above = `[...document.querySelectorAll(".code")].every(c => c.querySelector(".copy").getBoundingClientRect().bottom <=
+		c.querySelector("code").getBoundingClientRect().top)`
+	if !see[bool](b, above) {
+		t.Error("a button covers the beginning of its block")
+	}
 }
 
-// TestRecording has the recordings play, be shown at once to readers who mind motion, and be there without
-// scripts.
+// TestRecording has the recordings play, be shown at once on phones and to readers who mind motion, and be there
+// without scripts.
 func TestRecording(t *testing.T) {
 	b := served(t)
 	const last = "getComputedStyle([...document.querySelectorAll('.terminal:not([hidden]) .line')].at(-1)).opacity"
@@ -162,6 +173,11 @@ func TestRecording(t *testing.T) {
 	b.visit("index.html")
 	if got := see[string](b, last); got != "1" {
 		t.Errorf("with reduced motion the last line's opacity is %s", got)
+	}
+	b.as(390, 844, "light", "no-preference")
+	b.visit("index.html")
+	if got := see[string](b, last); got != "1" || see[bool](b, "document.querySelector('.replay').checkVisibility()") {
+		t.Errorf("on a phone the last line's opacity is %s, or there is a button that plays it again", got)
 	}
 	if _, err := chromedp.Call(b.ctx, emulation.SetScriptExecutionDisabled,
 		emulation.SetScriptExecutionDisabledParams{Value: true}); err != nil {
