@@ -36,7 +36,9 @@ import (
 // An image is what the Dockerfile says of one.
 type image struct {
 	copies     map[string]string // from where in the stage before to where
+	owned      []string          // what of that is the user's
 	user       uint32
+	env        map[string]string
 	entrypoint []string
 }
 
@@ -52,12 +54,18 @@ func read(t *testing.T, target string) image {
 		t.Fatalf("there is no %s that begins with nothing", target)
 	}
 	stage, _, _ = strings.Cut(stage, "\nFROM ")
-	i := image{copies: map[string]string{}}
+	i := image{copies: map[string]string{}, env: map[string]string{}}
 	for line := range strings.Lines(stage) {
 		words := strings.Fields(line)
 		switch {
 		case len(words) == 4 && words[0] == "COPY":
 			i.copies[words[2]] = words[3]
+		case len(words) == 5 && words[0] == "COPY" && strings.HasPrefix(words[2], "--chown="):
+			i.copies[words[3]] = words[4]
+			i.owned = append(i.owned, words[4])
+		case len(words) == 2 && words[0] == "ENV":
+			name, value, _ := strings.Cut(words[1], "=")
+			i.env[name] = value
 		case len(words) == 2 && words[0] == "USER":
 			id, _, _ := strings.Cut(words[1], ":")
 			user, err := strconv.ParseUint(id, 10, 32)
@@ -206,6 +214,15 @@ func TestImage(t *testing.T) {
 	}
 	if after := files(t, root); !slices.Equal(after, before) {
 		t.Errorf("there were %q, and are %q", before, after)
+	}
+}
+
+// TestTemporaryDirectory checks that temporary files of gatehouse go into a directory of the image that its user may
+// write: the image has no /tmp.
+func TestTemporaryDirectory(t *testing.T) {
+	i := read(t, "gatehouse")
+	if tmp := i.env["TMPDIR"]; !slices.Contains(i.owned, tmp) {
+		t.Errorf("TMPDIR is %q, and the user has %q", tmp, i.owned)
 	}
 }
 
