@@ -29,6 +29,11 @@ import (
 func main() {
 	out := flag.String("o", "release", "directory for the files of the release, which must be new or empty")
 	notes := flag.String("notes", "", "print what CHANGELOG.md says of this version, such as v0.2.0, and do nothing else")
+	flag.Usage = func() {
+		fmt.Fprintf(flag.CommandLine.Output(), "usage: package [-o DIRECTORY] DIST\n       package -notes VERSION\n\n"+
+			"DIST is the directory that hack/release wrote.\n\n")
+		flag.PrintDefaults()
+	}
 	flag.Parse()
 	if err := run(*out, *notes, flag.Args()); err != nil {
 		fmt.Fprintln(os.Stderr, "package:", err)
