@@ -31,10 +31,10 @@ func TestDemo(t *testing.T) {
 		"3 of 5: ", "namespaces/default\n\nRefused     DELETE ", "  to pass   ",
 		"4 of 5: ", "kind: ValidatingAdmissionPolicyBinding\n", "  201 Created\n  201 Created\n",
 		"$ kubectl run latest --image=nginx:latest -n shop\n  422 Unprocessable Entity: ", "name the image's version\n",
-		"$ gatehouse why pod/latest -n shop\npods/latest in namespace shop (not found)\n\nRefused     CREATE ",
+		"$ gatehouse why pod/latest -n shop\npods/latest in namespace shop (not stored)\n\nRefused     CREATE ",
 		"5 of 5: ", "$ kubectl create quota one-pod --hard=pods=1 -n shop\n  201 Created\n",
 		"$ kubectl run second --image=nginx:1.29 -n shop\n  403 Forbidden: ", "exceeded quota: one-pod",
-		"$ gatehouse why pod/second -n shop\npods/second in namespace shop (not found)\n\nRefused     CREATE ", "That was the tour", "gatehouse serve  ",
+		"$ gatehouse why pod/second -n shop\npods/second in namespace shop (not stored)\n\nRefused     CREATE ", "That was the tour", "gatehouse serve  ",
 	} {
 		_, after, found := strings.Cut(rest, want)
 		if !found {

@@ -105,7 +105,7 @@ func TestTwoInjectors(t *testing.T) {
 			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
 		return apierrors.IsInvalid(err)
 	})
-	says(t, c, []string{"pod/web", "-n", namespace}, "pods/web in namespace "+namespace+" (not found)",
+	says(t, c, []string{"pod/web", "-n", namespace}, "pods/web in namespace "+namespace+" (not stored)",
 		`Duplicate value: "proxy"`,
 		"because spec.containers[1] was set to {name: proxy, image: "+namespace+"-canary} by "+
 			"MutatingAdmissionWebhook: webhook inject.example.com of "+namespace+"-canary",

@@ -41,7 +41,9 @@ func (p *Printer) Found(f *Found, limit int) string {
 	if f.Namespace != "" {
 		title += " in namespace " + f.Namespace
 	}
-	if f.Gone {
+	if f.Gone && isRefusedCreation(f.Decisions) {
+		title += " (not stored)"
+	} else if f.Gone {
 		title += " (not found)"
 	}
 	fmt.Fprintln(&p.out, p.paint(terminal.Bold, title))

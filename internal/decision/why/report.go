@@ -51,6 +51,12 @@ func isCreation(d *v1alpha1.Decision) bool {
 	return d.Verdict == v1alpha1.Admitted && r.Operation == "CREATE" && r.Subresource == "" && !r.DryRun
 }
 
+// isRefusedCreation reports whether the newest decision about an object, the first one, refused its creation.
+func isRefusedCreation(decisions []v1alpha1.Decision) bool {
+	return len(decisions) > 0 && decisions[0].Verdict != v1alpha1.Admitted && decisions[0].Request.Operation == "CREATE" &&
+		decisions[0].Request.Subresource == ""
+}
+
 // summaryKey returns a key that decisions share if one of them is enough to show: the same user
 // asked for the same, with the same result.
 func summaryKey(d *v1alpha1.Decision) string {
