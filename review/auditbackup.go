@@ -11,6 +11,7 @@ import (
 
 	"gatehouse.dev/apiserver/backup"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/internal/scratch"
 	"gatehouse.dev/server"
 )
 
@@ -23,7 +24,7 @@ func OpenBackup(ctx context.Context, config *server.Config, path string) (_ *liv
 		return nil, nil, fmt.Errorf("opening the backup: %w", err)
 	}
 	defer file.Close()
-	dir, err := os.MkdirTemp("", "gatehouse-backup-") // whose mode is 0700
+	dir, err := scratch.Temporary("gatehouse-backup-") // whose mode is 0700
 	if err != nil {
 		return nil, nil, fmt.Errorf("opening the backup %s: %w", path, err)
 	}

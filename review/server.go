@@ -13,6 +13,7 @@ import (
 	"net/http/httptest"
 	"net/url"
 	"os"
+	"path/filepath"
 	"slices"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
@@ -35,6 +36,7 @@ import (
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/scratch"
 	"gatehouse.dev/server"
 )
 
@@ -66,7 +68,7 @@ type cluster struct {
 // startCluster starts a server with a configuration, in a directory of its own. stop removes the
 // directory.
 func startCluster(ctx context.Context, config *server.Config) (*cluster, error) {
-	dir, err := os.MkdirTemp(memoryDir(), "gatehouse-review-")
+	dir, err := scratch.Fast("gatehouse-review-")
 	if err != nil {
 		return nil, err
 	}
@@ -96,6 +98,12 @@ func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cl
 	if err != nil {
 		return fail(err)
 	}
+	s.Etcd().OnFailure(func() {
+		fmt.Fprintf(os.Stderr, "gatehouse: nothing can be judged without it: free space at %s, or set TMPDIR to a directory "+
+			"that has more\n", filepath.Dir(dir))
+		os.RemoveAll(dir)
+		os.Exit(ExitFailed)
+	})
 	ended := make(chan error, 1)
 	go func() { ended <- s.Run(ctx) }()
 	c := &cluster{server: s, store: s.Etcd().Client().KV, handler: s.Handler(false), authorizing: s.Handler(true),
@@ -118,19 +126,6 @@ func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cl
 	c.discovery = memory.NewMemCacheClient(client)
 	c.mapper = restmapper.NewDeferredDiscoveryRESTMapper(c.discovery)
 	return c, nil
-}
-
-// memoryDir returns a directory in memory, or "" if there is none. Nothing that is written there
-// needs to stay.
-func memoryDir() string {
-	const shm = "/dev/shm"
-	if info, err := os.Stat(shm); err == nil && info.IsDir() {
-		if dir, err := os.MkdirTemp(shm, "gatehouse-probe-"); err == nil {
-			os.Remove(dir)
-			return shm
-		}
-	}
-	return ""
 }
 
 // admin may do everything.

@@ -192,6 +192,13 @@ func (s *Server) Err() <-chan error { return s.etcd.Err() }
 // Member is the raft member, for tests and benchmarks.
 func (s *Server) Member() *etcdserver.EtcdServer { return s.etcd.Server }
 
+// OnFailure sets what is called when the server, once it is ready, can't store and the process must end. It may
+// remove files and end the process by its own exit code, which is 1 otherwise. It isn't called by several
+// goroutines.
+func (s *Server) OnFailure(end func()) {
+	s.fatal.end.Store(&end)
+}
+
 // Stop closes the server; everything acknowledged is on disk already. It may be called more than
 // once.
 func (s *Server) Stop() {
@@ -266,6 +273,8 @@ type fatalHook struct {
 	started atomic.Bool
 	failed  chan string // gets the first failure of a start
 	broken  atomic.Bool // a start has failed, in a state in which etcd can't be closed
+	ending  sync.Once
+	end     atomic.Pointer[func()] // nil, or what is called before the process ends
 }
 
 // OnWrite implements zapcore.CheckWriteHook.
@@ -277,8 +286,13 @@ func (h *fatalHook) OnWrite(entry *zapcore.CheckedEntry, fields []zapcore.Field)
 		}
 	}
 	if h.started.Load() {
-		fmt.Fprintf(os.Stderr, "gatehouse: etcd can't store in data directory %s: %s\n", h.dir, message)
-		os.Exit(1)
+		h.ending.Do(func() {
+			fmt.Fprintf(os.Stderr, "gatehouse: etcd can't store in data directory %s: %s\n", h.dir, message)
+			if end := h.end.Load(); end != nil {
+				(*end)()
+			}
+			os.Exit(1)
+		})
 	}
 	h.broken.Store(true)
 	select {
