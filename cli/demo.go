@@ -16,9 +16,11 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/rest"
 
+	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/decision/why"
+	"gatehouse.dev/internal/scratch"
 	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/server"
@@ -32,8 +34,8 @@ func newDemo(plugins []plugin.Descriptor) *cobra.Command {
 it, a policy, a quota. A real server answers. It runs in this process and in a temporary directory,
 on a free port of 127.0.0.1, and ends with the tour.
 
-On a terminal each step waits for a key: Enter goes on, s skips the step, q leaves. Elsewhere the
-tour doesn't wait.
+On a terminal each step waits for a key: Enter goes on, s skips the step, q leaves. The server runs
+until the last Enter. Elsewhere the tour doesn't wait.
 
 The exit code is 0 unless a step has another result than the tour says, or is interrupted.`,
 		Example: `  gatehouse demo
@@ -48,11 +50,12 @@ The exit code is 0 unless a step has another result than the tour says, or is in
 // demonstrate starts a server, shows it, and removes what it kept.
 func demonstrate(c *cobra.Command, plugins []plugin.Descriptor) (err error) {
 	(&commandline.Logging{}).Apply(c.ErrOrStderr()) // the tour's steps say what fails
-	dir, err := os.MkdirTemp("", "gatehouse-demo-")
+	dir, err := scratch.Temporary("gatehouse-demo-")
 	if err != nil {
 		return err
 	}
 	defer func() { err = errors.Join(err, os.RemoveAll(dir)) }()
+	embedded.ReserveLittle()
 	progress := newProgress(c.ErrOrStderr())
 	started := progress.during("starting a server")
 	config, stop, err := startDemo(c.Context(), plugins, dir)
@@ -84,6 +87,7 @@ func startDemo(ctx context.Context, plugins []plugin.Descriptor, dir string) (_ 
 		cancel()
 		return nil, nil, errors.Join(fmt.Errorf("the server can't start: %w", err), listener.Close())
 	}
+	running.Etcd().OnFailure(func() { os.RemoveAll(dir) })
 	ended := make(chan error, 1)
 	go func() { ended <- running.Run(ctx) }()
 	select {
@@ -142,9 +146,10 @@ around meanwhile:
 `
 
 const tourEnds = `
-That was the tour; its server ends now. What most people do next:
+That was the tour; its server ends with it. What most people do next:
   gatehouse serve                  run a server that keeps what you write
   gatehouse review -f manifests/   say what a cluster would do with manifests
+  gatehouse test tests/            test policies and webhooks, case by case
   gatehouse lint manifests/        find webhooks that can lock a cluster
 Documents: https://gatehouse.dev, or docs/get-started.md in the repository.
 `
@@ -158,12 +163,13 @@ func (t *tour) run(ctx context.Context) error {
 	skipped := false
 	for i, step := range tourSteps {
 		if step.follows && skipped {
+			t.say(fmt.Sprintf("\nStep %d, %q, is about the skipped one: it is skipped, too.\n", i+1, step.title))
 			continue
 		}
 		t.say(fmt.Sprintf("\n%s\n%s", t.paint(terminal.Bold, fmt.Sprintf("%d of %d: %s", i+1, len(tourSteps), step.title)),
 			step.text))
 		var err error
-		if skipped, err = t.wait(ctx); errors.Is(err, errLeft) {
+		if skipped, err = t.wait(ctx, "[Enter: do it, s: skip it, q: leave] "); errors.Is(err, errLeft) {
 			return nil
 		}
 		if err == nil && !skipped {
@@ -174,11 +180,14 @@ func (t *tour) run(ctx context.Context) error {
 		}
 	}
 	t.say(tourEnds)
+	if _, err := t.wait(ctx, "[Enter: end the server; look around before] "); !errors.Is(err, errLeft) {
+		return err
+	}
 	return nil
 }
 
-// wait waits for a key, and reports whether the step is skipped.
-func (t *tour) wait(ctx context.Context) (skip bool, err error) {
+// wait asks for a key and waits for it, and reports whether the step is skipped.
+func (t *tour) wait(ctx context.Context, question string) (skip bool, err error) {
 	if t.keys == nil {
 		return false, ctx.Err()
 	}
@@ -187,7 +196,7 @@ func (t *tour) wait(ctx context.Context) (skip bool, err error) {
 		return false, err
 	}
 	defer func() { err = errors.Join(err, term.Restore(int(t.keys.Fd()), was)) }()
-	fmt.Fprint(t.out, "[Enter: do it, s: skip it, q: leave] ")
+	fmt.Fprint(t.out, question)
 	defer fmt.Fprint(t.out, terminal.ClearLine)
 	for in, key := (contextReader{ctx, t.keys}), make([]byte, 1); ; {
 		if _, err := in.Read(key); errors.Is(err, io.EOF) {
@@ -199,9 +208,9 @@ func (t *tour) wait(ctx context.Context) (skip bool, err error) {
 		switch key[0] {
 		case '\r', '\n', ' ':
 			return false, nil
-		case 's':
+		case 's', 'S':
 			return true, nil
-		case 'q', ctrlD:
+		case 'q', 'Q', ctrlD:
 			return false, errLeft
 		case ctrlC:
 			return false, commandline.ErrInterrupted

@@ -60,15 +60,27 @@ const asked = "[Enter: do it, s: skip it, q: leave]"
 func TestDemoAtATerminal(t *testing.T) {
 	needs.Server(t)
 	s, demo, temp := startTour(t)
-	for i, key := range []string{"\r", "s", "x\r", "\r"} { // the second step takes the third with it, and x is no key
+	for i, key := range []string{"\r", "S", "x\r", "\r"} { // the second step takes the third with it, and x is no key
 		s.waitFor(t, asked, i+1)
 		if _, err := s.keys.WriteString(key); err != nil {
 			t.Fatal(err)
 		}
 	}
+	// The server is still there, to look at.
+	s.waitFor(t, "[Enter: end the server", 1)
+	kubeconfigs, err := filepath.Glob(temp + "/gatehouse-demo-*/admin.kubeconfig")
+	if err != nil || len(kubeconfigs) != 1 {
+		t.Fatalf("kubeconfigs %q, %v", kubeconfigs, err)
+	}
+	if stdout, stderr, code := runProgram(t, "why", "pod/second", "-n", "shop", "--kubeconfig="+kubeconfigs[0]); code != 0 {
+		t.Errorf("after the last step the server doesn't answer: %d, %s%s", code, stdout, stderr)
+	}
+	if _, err := s.keys.WriteString("\r"); err != nil {
+		t.Fatal(err)
+	}
 	endTour(t, s, demo, temp, 0)
 	text := s.text()
-	for _, want := range []string{"1 of 5: ", "2 of 5: ", "4 of 5: ", "5 of 5: ", "$ gatehouse why pod/web -n shop\n",
+	for _, want := range []string{"1 of 5: ", "2 of 5: ", "4 of 5: ", "5 of 5: ", `Step 3, "why", is about the skipped one`, "$ gatehouse why pod/web -n shop\n",
 		"\x1b[32mAdmitted", "\x1b[31m403\x1b[0m Forbidden: pods \"second\" is forbidden: exceeded quota: one-pod", "That was the tour"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it doesn't say %q:\n%s", want, text)
@@ -87,7 +99,7 @@ func TestDemoIsLeft(t *testing.T) {
 	for name, test := range map[string]struct {
 		key  string
 		code int
-	}{"q": {"q", 0}, "ctrl-c": {"\x03", 1}} {
+	}{"q": {"q", 0}, "Q": {"Q", 0}, "ctrl-c": {"\x03", 1}} {
 		t.Run(name, func(t *testing.T) {
 			s, demo, temp := startTour(t)
 			s.waitFor(t, asked, 1)
