@@ -234,7 +234,16 @@ func (w *whyCommand) explainLast(ctx context.Context) error {
 	if d == nil {
 		return fmt.Errorf("no refusal is recorded %s%s%s", where, retentionNote, notRecordedNote)
 	}
-	return w.explain(d)
+	if err := w.explain(d); err != nil || w.everywhere || w.byFlag || w.output != "" {
+		return err
+	}
+	// A user who may not look everywhere gets no hint.
+	if last, err := w.client.LastRefused(ctx, metav1.NamespaceAll); err == nil && last != nil && last.Time.After(d.Time.Time) {
+		_, err := fmt.Fprintf(w.command.OutOrStdout(), "\nA later one is in namespace %s: -A looks in all.\n",
+			terminal.Escape(last.Namespace))
+		return err
+	}
+	return nil
 }
 
 func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {

@@ -246,4 +246,14 @@ func TestFailuresOfRequests(t *testing.T) {
 	}
 	kubectl.Fails("", []string{"delete", "namespace", "default"}, "may not be deleted")
 	says(t, c, []string{"ns/default"}, "to pass Nobody can delete this namespace")
+
+	const later = "A later one is in namespace "
+	kubectl.Fails("", []string{"create", "configmap", "UPPER"}, "Invalid value")
+	says(t, c, []string{"--last-refused"}, "namespaces/default", later)
+	for _, args := range [][]string{{"--last-refused", "-A"}, {"--last-refused", "-n", "default"},
+		{"--last-refused", "-n", namespace}, {"--last-refused", "-o", "yaml"}} {
+		if out, _, _ := why(t, c, args...); out == "" || strings.Contains(out, later) {
+			t.Errorf("%q hints at another refusal:\n%s", args, out)
+		}
+	}
 }
