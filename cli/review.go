@@ -21,6 +21,7 @@ import (
 	"k8s.io/apiserver/pkg/util/compatibility"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"gatehouse.dev/apis/decisions/v1alpha1"
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/internal/review/input"
@@ -278,8 +279,22 @@ func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
 		}
 	}
 	judged.Notes = slices.Concat(reader.Notes(), stateReader.Notes(), judged.Notes)
+	if len(state) == 0 && cluster == nil && missesObjects(judged) {
+		judged.Notes = append(judged.Notes, onlyJudged)
+	}
 	judged.Fail(errs...)
 	return judged, nil
+}
+
+// onlyJudged is the note on a refusal for what a cluster would have.
+const onlyJudged = "the server has only the objects judged here: --state=FILE or --context=NAME gives it those of a cluster"
+
+// missesObjects reports whether something is refused because another object isn't there.
+func missesObjects(judged *review.Review) bool {
+	return slices.ContainsFunc(judged.Results, func(r review.Result) bool {
+		return r.Verdict == v1alpha1.Refused && strings.Contains(r.Message, "not found") ||
+			slices.ContainsFunc(r.Pods, func(p review.Pods) bool { return strings.Contains(p.Message, "not found") })
+	})
 }
 
 // countStdin returns how often paths name the standard input.

@@ -37,6 +37,25 @@ const (
 	invalid   = "to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named."
 )
 
+// A refusal for what a cluster would have names the flags that read a cluster, unless they are given.
+func TestReviewOnANewServer(t *testing.T) {
+	needs.Server(t)
+	inFolder(t, map[string]string{"in.yaml": configMap + "web}\n", "shop.yaml": "kind: Namespace\napiVersion: v1\nmetadata: {name: shop}\n"})
+	const note = "note: " + onlyJudged + "\n"
+	for args, noted := range map[string]bool{
+		"-n shop":                   true,
+		"-n shop --state=shop.yaml": false, // admitted
+		"-n mall --state=shop.yaml": false, // refused, and the state was given
+		"-n default":                false, // admitted
+	} {
+		stdout, stderr, code := runProgram(t, append([]string{"review", "in.yaml"}, strings.Fields(args)...)...)
+		refused := strings.Contains(args, "mall") || noted
+		if strings.Contains(stdout, note) != noted || (code == review.ExitRefused) != refused {
+			t.Errorf("%s: exit code %d\n%s%s", args, code, stdout, stderr)
+		}
+	}
+}
+
 // What can't be judged is said with file and line, ends the command with 2, and keeps nothing else
 // from being judged.
 func TestReviewBadInput(t *testing.T) {
