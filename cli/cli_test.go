@@ -44,7 +44,7 @@ func TestWhatIsMisspelt(t *testing.T) {
 		"webhook uninstal": `gatehouse webhook takes no arguments, got ["uninstal"], did you mean "uninstall"? ` +
 			"(see 'gatehouse webhook --help')\n",
 		"webhook --plugins=AlwaysPulImages --url=https://a:1": `--plugins: there is no plugin "AlwaysPulImages", did ` +
-			`you mean "AlwaysPullImages"?: gatehouse plugins lists those that there are` + "\n",
+			`you mean "AlwaysPullImages"? gatehouse plugins lists those that there are` + "\n",
 		"plugins --enable-admission-plugins=LimitRangr": `enable-admission-plugins plugin "LimitRangr" is unknown, ` +
 			`did you mean "LimitRanger"?` + "\n",
 		"plugins --disable_admission_plugins=Prioritty": `disable-admission-plugins plugin "Prioritty" is unknown, ` +

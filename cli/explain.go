@@ -4,6 +4,7 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io"
@@ -35,11 +36,11 @@ differences from Kubernetes' plugin.`,
 			return nil
 		},
 		RunE: func(c *cobra.Command, args []string) error {
-			i := slices.Index(names, args[0])
+			i := slices.IndexFunc(names, func(name string) bool { return strings.EqualFold(name, args[0]) })
 			switch {
 			case i < 0:
-				return commandline.Usage(fmt.Errorf("there is no plugin %q%s: gatehouse plugins lists those that there "+
-					"are", args[0], nearest.Meant(args[0], names)))
+				return commandline.Usage(fmt.Errorf("there is no plugin %q%s gatehouse plugins lists those that there "+
+					"are", args[0], cmp.Or(nearest.Meant(args[0], names), ":")))
 			case plugins[i].Manual == "":
 				return fmt.Errorf("plugin %q has no manual page", args[0])
 			}

@@ -24,10 +24,14 @@ func TestExplain(t *testing.T) {
 			t.Errorf("%s: the page has the relative link %s", d.Name, link)
 		}
 	}
+	if stdout, _, code := runCommand(t, "explain", "resourcequota"); code != 0 || !strings.HasPrefix(stdout, "# ResourceQuota\n") {
+		t.Errorf("a name in lower case: exit code %d, and a page that begins %.40q", code, stdout)
+	}
 	for args, want := range map[string]string{
+		"explain frobnicate":       `gatehouse: there is no plugin "frobnicate": gatehouse plugins lists those that there are` + "\n",
 		"explain":                  "gatehouse: name one plugin: gatehouse plugins lists those that there are\n",
 		"explain Priority Runtime": "gatehouse: name one plugin: gatehouse plugins lists those that there are\n",
-		"explain priorities": `gatehouse: there is no plugin "priorities", did you mean "Priority"?: gatehouse ` +
+		"explain priorities": `gatehouse: there is no plugin "priorities", did you mean "Priority"? gatehouse ` +
 			"plugins lists those that there are\n",
 	} {
 		if _, stderr, code := runCommand(t, strings.Fields(args)...); code != ExitUsage || stderr != want {

@@ -4,6 +4,7 @@
 package review
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
@@ -45,8 +46,8 @@ func setFlagsLike(flags *pflag.FlagSet, file string, known []string, lax bool) e
 		}
 		name = strings.ReplaceAll(name, "_", "-")
 		if !lax && !slices.Contains(known, name) {
-			return fmt.Errorf("--like %s: kube-apiserver %s has no flag --%s%s: correct it, or pass over it with "+
-				"--allow-incomplete", file, kubeversion.Kubernetes(), name, nearest.Meant("--"+name, withDashes(known)))
+			return fmt.Errorf("--like %s: kube-apiserver %s has no flag --%s%s correct it, or pass over it with "+
+				"--allow-incomplete", file, kubeversion.Kubernetes(), name, cmp.Or(nearest.Meant("--"+name, withDashes(known)), ":"))
 		}
 		flag := flags.Lookup(name)
 		if flag == nil || flag.Changed || !mayBearOnVerdict(flag.Name) {

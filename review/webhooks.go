@@ -4,6 +4,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"errors"
 	"fmt"
@@ -81,8 +82,8 @@ func (r *Reviewer) unmatchedWebhooks(ctx context.Context) ([]string, error) {
 			notes = append(notes, fmt.Sprintf("webhook %q: that is a plugin, whose backends are where its own "+
 				"configuration says: no other was asked", name))
 		default:
-			notes = append(notes, fmt.Sprintf("webhook %q: no configuration has it%s: %s", name,
-				nearest.Meant(name, names), wasnt))
+			notes = append(notes, fmt.Sprintf("webhook %q: no configuration has it%s %s", name,
+				cmp.Or(nearest.Meant(name, names), ":"), wasnt))
 		}
 	}
 	return notes, nil

@@ -202,7 +202,7 @@ webhooks:
 			`rules, selectors and match conditions cover passes, unless its failurePolicy is Ignore.` + "\n" + skipped},
 		"a name that none has": {[]string{"first.exmaple.com"}, "", "admitted  ConfigMap default/c  -:1\n" +
 			strings.Replace(skipped, "second", "first", 1) + skipped +
-			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"?: it ` +
+			`note: webhook "first.exmaple.com": no configuration has it, did you mean "first.example.com"? it ` +
 			`wasn't asked` +
 			"\n"},
 		"a plugin's": {[]string{"ImagePolicyWebhook"}, "", "admitted  ConfigMap default/c  -:1\n" +

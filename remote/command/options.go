@@ -4,6 +4,7 @@
 package command
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"net"
@@ -120,8 +121,8 @@ func (i *installFlags) load() (*registration.Options, *config.Config, error) {
 			for _, p := range outsidePlugins(i.plugins) {
 				names = append(names, p.Name)
 			}
-			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q%s: gatehouse plugins lists those that "+
-				"there are", name, nearest.Meant(name, names)))
+			errs = append(errs, fmt.Errorf("--plugins: there is no plugin %q%s gatehouse plugins lists those that "+
+				"there are", name, cmp.Or(nearest.Meant(name, names), ":")))
 		}
 	}
 	if err := errors.Join(errs...); err != nil {
