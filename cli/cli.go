@@ -62,7 +62,6 @@ const welcome = `Gatehouse is Kubernetes admission control as a system of its ow
 
   gatehouse serve                  run a Kubernetes API server with etcd inside
   gatehouse review -f manifests/   say what a cluster would do with manifests
-  gatehouse test tests/            test policies and webhooks, case by case
   gatehouse lint manifests/        find webhooks that can lock a cluster
 
 It also says why a request was refused or changed (why, dashboard) and what a

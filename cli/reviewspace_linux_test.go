@@ -26,13 +26,17 @@ func TestReviewWithLittleSpace(t *testing.T) {
 		needs.Missing(t, "root, to mount file systems")
 	}
 	dir := t.TempDir()
-	var state bytes.Buffer
-	for i := range 40 {
-		fmt.Fprintf(&state, "---\n%s%d}\ndata: {k: %s}\n", configMap, i, strings.Repeat("x", 900_000))
-	}
-	stated, judged, disk, small := filepath.Join(dir, "state.yaml"), filepath.Join(dir, "judged.yaml"),
+	stated, judged, disk, small := filepath.Join(dir, "state"), filepath.Join(dir, "judged.yaml"),
 		filepath.Join(dir, "disk"), filepath.Join(dir, "small")
-	for name, content := range map[string]string{stated: state.String(), judged: configMap + "judged}\n"} {
+	files := map[string]string{judged: configMap + "judged}\n"}
+	for i := range 40 {
+		files[filepath.Join(stated, fmt.Sprint(i, ".yaml"))] = fmt.Sprintf("%sc%d}\ndata: {k: %s}\n", configMap, i,
+			strings.Repeat("x", 900_000))
+	}
+	if err := os.Mkdir(stated, 0o700); err != nil {
+		t.Fatal(err)
+	}
+	for name, content := range files {
 		if err := os.WriteFile(name, []byte(content), 0o600); err != nil {
 			t.Fatal(err)
 		}
