@@ -7,6 +7,8 @@ import (
 	"os"
 	"path/filepath"
 	"testing"
+
+	"gatehouse.dev/test/needs"
 )
 
 func TestFastest(t *testing.T) {
@@ -40,7 +42,7 @@ func TestTemporary(t *testing.T) {
 		t.Errorf("got %s, %v, want a directory in %s", dir, err, there)
 	}
 	if free(memory) == 0 {
-		t.Skip("the system has no directory in memory")
+		needs.Missing(t, "%s, a directory in memory", memory)
 	}
 	t.Setenv("TMPDIR", filepath.Join(there, "missing"))
 	dir, err = Temporary("scratch-")
