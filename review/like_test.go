@@ -87,7 +87,7 @@ spec:
 	}
 	noFlag := func(file, flag string) string {
 		return "--like " + file + ": kube-apiserver " + kubeversion.Kubernetes() + " has no flag " + flag +
-			": correct it, or pass over it with --allow-incomplete"
+			" correct it, or pass over it with --allow-incomplete"
 	}
 	const all = "[NodeRestriction,AlwaysPullImages] true"
 	for args, want := range map[string]string{
@@ -117,7 +117,7 @@ spec:
 			`"--enable-admission-plugins"?`),
 		"--like=misspelt --allow-incomplete": "[] true",
 		"--like=gate":                        noFlag("gate", `--feature-gate, did you mean "--feature-gates"?`),
-		"--like=older":                       noFlag("older", "--cloud-provider"),
+		"--like=older":                       noFlag("older", "--cloud-provider:"),
 		"--like=older --allow-incomplete":    "[NodeRestriction] true",
 		"--like=variable": "--like variable: $KUBE_ADMISSION_CONTROL is a variable, whose value isn't known: " +
 			"write the flags instead",
