@@ -191,7 +191,8 @@ func (r *run) disturb() {
 		return err
 	})
 	if err != nil {
-		t.Error(err)
+		t.Errorf("%d of the namespaces aren't gone: %v", len(namespaces), err)
+		r.saveGoroutines()
 	}
 	end.Store(r.lastWrite(last))
 	giveUp := time.AfterFunc(recovery, stopWatching)
@@ -199,6 +200,17 @@ func (r *run) disturb() {
 	readers.Wait()
 	if n := late.Load(); n > 0 {
 		t.Errorf("%d watches haven't come to revision %d within %s", n, end.Load(), recovery)
+	}
+}
+
+// saveGoroutines saves what the servers do, for a run that has failed.
+func (r *run) saveGoroutines() {
+	ctx, cancel := context.WithTimeout(r.t.Context(), recovery)
+	defer cancel()
+	for _, s := range r.servers {
+		if err := s.saveGoroutines(ctx); err != nil {
+			r.t.Logf("what %s does isn't known: %v", s.name, err)
+		}
 	}
 }
 
@@ -258,6 +270,7 @@ func (r *run) round(round []fault, length time.Duration) {
 	}
 	if err := errors.Join(errs...); err != nil {
 		r.t.Errorf("after %s: %v", what, err)
+		r.saveGoroutines()
 	}
 	r.t.Logf("%s for %s: all works again after %s", what, length, time.Since(healed).Round(time.Millisecond))
 	time.Sleep(time.Duration(r.random.IntN(1000)) * time.Millisecond)

@@ -8,6 +8,7 @@ import (
 	"crypto/tls"
 	"errors"
 	"fmt"
+	"io"
 	"net"
 	"net/http"
 	"os"
@@ -146,6 +147,29 @@ func (s *server) awaitReady(ctx context.Context) error {
 		return fmt.Errorf("%s: %w", s.name, err)
 	}
 	return nil
+}
+
+// saveGoroutines writes what the server's goroutines do to a file beside its log.
+func (s *server) saveGoroutines(ctx context.Context) error {
+	client, err := s.client(s.address)
+	if err != nil {
+		return err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/debug/pprof/goroutine?debug=2"), nil)
+	if err != nil {
+		return err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return err
+	}
+	defer answer.Body.Close()
+	text, err := io.ReadAll(answer.Body)
+	if err != nil {
+		return err
+	}
+	return os.WriteFile(s.dir+".goroutines", text, 0o600)
 }
 
 func (s *server) url(path string) string { return "https://" + s.address + path }

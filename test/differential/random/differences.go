@@ -57,6 +57,10 @@ var differences = []difference{
 			return strings.Contains(ours.message(), "spec.tolerations[") &&
 				slices.ContainsFunc(tolerations(r.Body), func(sent any) bool { return !has(left, sent) })
 		}
+		// A refused update shows the pod's lines that differ, with their numbers.
+		if a, b := ours.String(), theirs.String(); a != b && hunkPattern.ReplaceAllString(a, "") == hunkPattern.ReplaceAllString(b, "") {
+			return true
+		}
 		return ours.Status == theirs.Status && len(kept) > len(left) && len(left) > 0
 	}},
 	{"goes by a pod's resources, not by the QoS class that a client sends", func(r Request, ours, theirs Answer) bool {
@@ -140,6 +144,9 @@ func has(list []any, element any) bool {
 
 // conditionPattern is of what names a match condition of a webhook.
 var conditionPattern = regexp.MustCompile(`webhook "[^"]*": match condition "[^"]*": `)
+
+// hunkPattern is of where a text differs from another.
+var hunkPattern = regexp.MustCompile(`@@ -\d+,\d+ \+\d+,\d+ @@`)
 
 // rerunPattern is of an audit annotation about the re-run of webhooks.
 var rerunPattern = regexp.MustCompile(`\n *"(mutation|patch)\.webhook\.admission\.k8s\.io/round_1_.*`)

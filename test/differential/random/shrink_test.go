@@ -80,6 +80,8 @@ func TestExplain(t *testing.T) {
 		{answer(403, "policy"), answer(500, "Internal error occurred: policy"), differences[len(differences)-1].words},
 		{answer(403, "one"), answer(500, "Internal error occurred: other"), ""},
 		{answer(404, "a"), answer(404, "b"), ""},
+		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ a"), "keeps redundant tolerations of a pod"},
+		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ b"), ""},
 	} {
 		if got := explain(Request{Path: "/api/v1/namespaces/r0und/pods"}, test.ours, test.theirs); got != test.want {
 			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
