@@ -68,7 +68,7 @@ func newReleases(t *testing.T) *releases {
 	r.sums(archiveName())
 	r.sign()
 
-	// The repository has an annotated tag for the release, and a later commit.
+	// The repository has what pre-commit runs, an annotated tag for the release, and a later commit.
 	repository := filepath.Join(t.TempDir(), "gatehouse.git")
 	git := func(args ...string) string {
 		cmd := exec.CommandContext(t.Context(), "git", append([]string{"-C", repository, "-c", "user.name=t",
@@ -83,7 +83,18 @@ func newReleases(t *testing.T) *releases {
 		t.Fatal(err)
 	}
 	git("init", "--quiet")
-	git("commit", "--quiet", "--allow-empty", "--message=one")
+	for _, name := range []string{"action/hook", "action/release", ".pre-commit-hooks.yaml"} {
+		content, err := os.ReadFile(filepath.Join(root(t), name))
+		if err != nil {
+			t.Fatal(err)
+		}
+		write(t, filepath.Join(repository, name), string(content))
+		if err := os.Chmod(filepath.Join(repository, name), 0o700); err != nil {
+			t.Fatal(err)
+		}
+	}
+	git("add", ".")
+	git("commit", "--quiet", "--message=one")
 	r.commit = git("rev-parse", "HEAD")
 	git("tag", "--annotate", "--message=release", "v1.2.3")
 	git("commit", "--quiet", "--allow-empty", "--message=two")
