@@ -241,6 +241,9 @@ func TestPreCommitDownloads(t *testing.T) {
 			if (err != nil) != c.fails || !strings.Contains(out, c.want) || strings.Contains(out, "evil") {
 				t.Errorf("%v, want %q\n%s", err, c.want, out)
 			}
+			if strings.HasPrefix(c.want, "released") && !strings.Contains(out, r.commit) {
+				t.Errorf("cosign wasn't asked for the commit\n%s", out)
+			}
 			// The program is kept, and nothing else.
 			r.server.Close()
 			if out, err := p.hooks(r.server.URL, rev, hooks); (err != nil) != c.fails || !c.fails && !strings.Contains(out, c.want) {

@@ -24,13 +24,17 @@ import (
 	"gatehouse.dev/test/needs"
 )
 
-// cosign stands in for the real one. It demands the arguments of a release's signature, and a bundle that
-// holds the checksum of the signed file.
+// cosign stands in for the real one. It demands the arguments of a release's signature, the commit of the
+// release if one is given, and a bundle that holds the checksum of the signed file.
 const cosign = `#!/bin/sh
-[ "$*" = "verify-blob --bundle $3 --certificate-identity https://github.com/gatehouse/gatehouse/.github/workflows/` +
-	`release.yml@refs/tags/v1.2.3 --certificate-oidc-issuer https://token.actions.githubusercontent.com $8" ] || exit 3
-[ "$(cat "$3")" = "$(sha256sum <"$8")" ] || { echo invalid signature; exit 1; }
-echo Verified OK
+arguments=$*
+for file; do :; done
+commit=" --certificate-github-workflow-sha COMMIT"
+case $arguments in *"$commit "*) ;; *) commit= ;; esac
+[ "$arguments" = "verify-blob --bundle $3 --certificate-identity https://github.com/gatehouse/gatehouse/.github/workflows/` +
+	`release.yml@refs/tags/v1.2.3 --certificate-oidc-issuer https://token.actions.githubusercontent.com$commit $file" ] || exit 3
+[ "$(cat "$3")" = "$(sha256sum <"$file")" ] || { echo invalid signature; exit 1; }
+echo Verified OK $commit
 `
 
 // releases is a host with one release and with the repository's tags.
@@ -97,6 +101,7 @@ func newReleases(t *testing.T) *releases {
 	git("commit", "--quiet", "--message=one")
 	r.commit = git("rev-parse", "HEAD")
 	git("tag", "--annotate", "--message=release", "v1.2.3")
+	git("tag", "v1") // some projects move such a tag along
 	git("commit", "--quiet", "--allow-empty", "--message=two")
 	git("update-server-info")
 
@@ -124,7 +129,7 @@ func newReleases(t *testing.T) *releases {
 	t.Cleanup(r.server.Close)
 	authority, tools := filepath.Join(t.TempDir(), "authority.pem"), t.TempDir()
 	write(t, authority, string(pem.EncodeToMemory(&pem.Block{Type: "CERTIFICATE", Bytes: r.server.Certificate().Raw})))
-	write(t, filepath.Join(tools, "cosign"), cosign)
+	write(t, filepath.Join(tools, "cosign"), strings.Replace(cosign, "COMMIT", r.commit, 1))
 	if err := os.Chmod(filepath.Join(tools, "cosign"), 0o700); err != nil {
 		t.Fatal(err)
 	}
@@ -194,7 +199,7 @@ func TestActionVersion(t *testing.T) {
 		{path: at(t, ours, "v1.2.3"), want: "1.2.3"},
 		{path: at(t, ours, "v1.2.3-rc.1"), want: "1.2.3-rc.1"},
 		{path: `D:\a\_actions\gatehouse\gatehouse\v1.2.3`, want: "1.2.3"},
-		{path: at(t, ours, r.commit), want: "1.2.3"},
+		{path: at(t, ours, r.commit), want: "1.2.3 " + r.commit},
 		{path: at(t, ours, strings.Repeat("a", 40))},
 		{path: at(t, ours, "main")},
 		{path: at(t, ours, "v1")},
@@ -278,7 +283,7 @@ func TestActionDownloads(t *testing.T) {
 			run := &actionRun{path: at(t, "gatehouse/gatehouse", r.commit), work: t.TempDir(), temp: temp, env: r.env}
 			output, code := run.run(t, a, map[string]string{"files": "pod.yaml"})
 			if c.fails == "" {
-				if code != 0 || !strings.HasSuffix(output, "released review --filename=pod.yaml --output=github\n") {
+				if code != 0 || !strings.Contains(output, r.commit) || !strings.HasSuffix(output, "released review --filename=pod.yaml --output=github\n") {
 					t.Errorf("exit code %d, output\n%s", code, output)
 				}
 				if !slices.Equal(run.used, []string{"sigstore/cosign-installer", "actions/cache"}) {

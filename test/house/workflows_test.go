@@ -4,6 +4,7 @@
 package house
 
 import (
+	"cmp"
 	"fmt"
 	"maps"
 	"os"
@@ -26,10 +27,17 @@ import (
 type workflow struct {
 	On          any            `json:"true"` // the YAML of the library has on as a boolean
 	Permissions any            `json:"permissions"`
+	Defaults    defaults       `json:"defaults"`
 	Jobs        map[string]job `json:"jobs"`
 	Runs        struct {
 		Steps []step `json:"steps"`
 	} `json:"runs"`
+}
+
+type defaults struct {
+	Run struct {
+		Shell string `json:"shell"`
+	} `json:"run"`
 }
 
 type job struct {
@@ -42,15 +50,18 @@ type job struct {
 }
 
 type step struct {
-	Uses string         `json:"uses"`
-	Run  string         `json:"run"`
-	With map[string]any `json:"with"`
+	Uses  string         `json:"uses"`
+	Run   string         `json:"run"`
+	Shell string         `json:"shell"`
+	With  map[string]any `json:"with"`
 }
 
 var (
 	// usesLine matches a line that names an action, pinned one that has its commit and its version.
 	usesLine = regexp.MustCompile(`(?m)^\s*(?:- )?uses: *(.*)$`)
 	pinned   = regexp.MustCompile(`^([\w.-]+/[\w./-]+)@([0-9a-f]{40}) # (v\d+\.\d+\.\d+)$`)
+	// pipe matches a pipe in a script, and not an "or".
+	pipe = regexp.MustCompile(`[^|]\|[^|]`)
 	// dangerous are the events whose workflows have rights, and are started by anybody.
 	dangerous = []string{"pull_request_target", "workflow_run", "issue_comment", "issues", "discussion", "discussion_comment"}
 )
@@ -63,7 +74,8 @@ func workflowFaults(text string) []string {
 	if err := yaml.Unmarshal([]byte(text), &w); err != nil {
 		return []string{err.Error()}
 	}
-	for _, line := range usesLine.FindAllStringSubmatch(text, -1) {
+	lines := usesLine.FindAllStringSubmatch(text, -1)
+	for _, line := range lines {
 		if !strings.HasPrefix(line[1], "./") && !pinned.MatchString(line[1]) {
 			report("uses %s: pin it as OWNER/NAME@COMMIT # vX.Y.Z", line[1])
 		}
@@ -73,6 +85,9 @@ func workflowFaults(text string) []string {
 	}
 	steps := w.Runs.Steps
 	if len(w.Jobs) > 0 {
+		if len(events(w.On)) == 0 {
+			report("no events are known: write on without quotes")
+		}
 		for _, event := range events(w.On) {
 			if slices.Contains(dangerous, event) {
 				report("the event %s starts it with rights for anybody", event)
@@ -85,8 +100,17 @@ func workflowFaults(text string) []string {
 			report("the whole workflow may write: let a job do so")
 		}
 	}
+	publishes, actions := false, 0
+	for _, j := range w.Jobs {
+		granted, _ := j.Permissions.(map[string]any)
+		publishes = publishes || slices.ContainsFunc([]string{"contents", "packages", "id-token"},
+			func(right string) bool { return granted[right] == "write" })
+		if j.Uses != "" {
+			actions++
+		}
+	}
 	for name, j := range w.Jobs {
-		granted, listed := j.Permissions.(map[string]any)
+		_, listed := j.Permissions.(map[string]any)
 		if j.Permissions != nil && !listed {
 			report("job %s: list its permissions one by one", name)
 		}
@@ -99,17 +123,23 @@ func workflowFaults(text string) []string {
 		if runner := fmt.Sprint(j.RunsOn); j.Uses == "" && (strings.Contains(runner, "-latest") || strings.Contains(runner, "self-hosted")) {
 			report("job %s runs on %s: name a version of GitHub's", name, runner)
 		}
-		// What others put into a cache must not get into what is published.
-		publishes := granted["contents"] == "write" || granted["packages"] == "write"
+		// What others put into a cache must not get into what is published. One job may publish what another built.
 		for _, s := range j.Steps {
 			if publishes && (strings.HasPrefix(s.Uses, "actions/cache") ||
 				strings.HasPrefix(s.Uses, "actions/setup-") && s.With["cache"] != false) {
-				report("job %s publishes what comes from a cache: %s", name, s.Uses)
+				report("job %s may publish what comes from a cache: %s", name, s.Uses)
+			}
+			// GitHub ends a pipe with the failure of its last command only, unless the shell is named.
+			if pipe.MatchString(s.Run) && cmp.Or(s.Shell, w.Defaults.Run.Shell) != "bash" {
+				report("job %s ignores failures within a pipe: set the default shell to bash", name)
 			}
 		}
 		steps = append(steps, j.Steps...)
 	}
 	for _, s := range steps {
+		if s.Uses != "" {
+			actions++
+		}
 		if strings.HasPrefix(s.Uses, "actions/checkout@") && s.With["persist-credentials"] != false {
 			report("actions/checkout leaves its credentials: set persist-credentials to false")
 		}
@@ -117,6 +147,9 @@ func workflowFaults(text string) []string {
 		if strings.Contains(s.Run+script, "${{") {
 			report("an expression becomes part of a script: put it into env\n%s", s.Run+script)
 		}
+	}
+	if actions != len(lines) {
+		report("%d actions are named at the beginning of a line, and %d are used", len(lines), actions)
 	}
 	slices.Sort(faults)
 	return faults
@@ -205,6 +238,9 @@ jobs:
 		{"{cache: false}", "{go-version: stable}", "from a cache: actions/setup-go"},
 		{"actions/setup-go", "actions/cache/restore", "from a cache: actions/cache/restore"},
 		{"{persist-credentials: false}", "{fetch-depth: 0}", "leaves its credentials"},
+		{`echo "$NAME"`, "echo a | tee b", "ignores failures within a pipe"},
+		{"on: {", "\"on\": {", "no events are known"},
+		{"    - run: ", "    - {uses: x/y@v1}\n    - run: ", "2 actions are named at the beginning of a line, and 3 are used"},
 		{`echo "$NAME"`, "echo ${{ github.head_ref }}", "an expression becomes part of a script"},
 		{"{cache: false}", "{cache: false, script: \"f('${{ github.head_ref }}')\"}", "an expression becomes part of a script"},
 	} {
