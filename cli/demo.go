@@ -94,7 +94,7 @@ func startDemo(ctx context.Context, plugins []plugin.Descriptor, dir string) (_ 
 	case <-running.Ready():
 	case err := <-ended:
 		cancel()
-		return nil, nil, fmt.Errorf("the server ended before it was ready: %w", err)
+		return nil, nil, errors.Join(errors.New("the server ended before it was ready"), err)
 	}
 	return running.AdminConfig(), func() error {
 		cancel()

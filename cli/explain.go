@@ -50,11 +50,8 @@ differences from Kubernetes' plugin.`,
 	}
 }
 
-// The addresses that relative links of a manual page lead to: those of pages, and of other files.
-const (
-	pagesAddress = "https://gatehouse.dev/"
-	filesAddress = "https://github.com/gatehouse/gatehouse/blob/main/"
-)
+// filesAddress is where the files are to which relative links of a manual page lead.
+const filesAddress = "https://github.com/gatehouse/gatehouse/blob/main/"
 
 // linkTarget matches the end of a link in Markdown, with its target.
 var linkTarget = regexp.MustCompile(`\]\(([^)]*)\)`)
@@ -69,9 +66,6 @@ func absoluteLinks(d *plugin.Descriptor) string {
 		}
 		file, anchor, _ := strings.Cut(target, "#")
 		address := filesAddress + path.Join(folder, file)
-		if page, ok := strings.CutSuffix(path.Join(folder, file), ".md"); ok {
-			address = pagesAddress + strings.TrimSuffix(page, "/README") + ".html"
-		}
 		if anchor != "" {
 			address += "#" + anchor
 		}

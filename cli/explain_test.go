@@ -42,8 +42,8 @@ func TestExplain(t *testing.T) {
 
 func TestAbsoluteLinks(t *testing.T) {
 	for text, want := range map[string]string{
-		"[a](../../docs/webhooks.md#time)": "[a](https://gatehouse.dev/docs/webhooks.html#time)",
-		"[a](../other/README.md)":          "[a](https://gatehouse.dev/plugins/other.html)",
+		"[a](../../docs/webhooks.md#time)": "[a](https://github.com/gatehouse/gatehouse/blob/main/docs/webhooks.md#time)",
+		"[a](../other/README.md)":          "[a](https://github.com/gatehouse/gatehouse/blob/main/plugins/other/README.md)",
 		"[a](../../test/identity)":         "[a](https://github.com/gatehouse/gatehouse/blob/main/test/identity)",
 		"[a](.)":                           "[a](https://github.com/gatehouse/gatehouse/blob/main/plugins/some)",
 		"[a](#bugs), [b](https://k8s.io/)": "[a](#bugs), [b](https://k8s.io/)",

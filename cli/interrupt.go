@@ -68,10 +68,32 @@ func interruptible(ctx context.Context, config *rest.Config) {
 	config.Wrap(func(next http.RoundTripper) http.RoundTripper {
 		return roundTripper(func(r *http.Request) (*http.Response, error) {
 			request, cancel := context.WithCancel(r.Context())
-			context.AfterFunc(ctx, cancel)
-			return next.RoundTrip(r.WithContext(request))
+			forget := context.AfterFunc(ctx, cancel)
+			end := func() {
+				forget()
+				cancel()
+			}
+			answer, err := next.RoundTrip(r.WithContext(request))
+			if err != nil {
+				end()
+				return nil, err
+			}
+			answer.Body = endingBody{answer.Body, end}
+			return answer, nil
 		})
 	})
+}
+
+// endingBody is a body that calls end when it is closed.
+type endingBody struct {
+	io.ReadCloser
+	end func()
+}
+
+// Close implements io.Closer.
+func (b endingBody) Close() error {
+	defer b.end()
+	return b.ReadCloser.Close()
 }
 
 // roundTripper is a function as an http.RoundTripper.

@@ -22,7 +22,7 @@ const repository = "https://github.com/gatehouse/gatehouse"
 //go:embed theme
 var theme embed.FS
 
-// templates have the functions by which pages name other files of the site.
+// templates are the pages' frames.
 var templates = template.Must(template.New("").ParseFS(theme, "theme/*.html"))
 
 // A builder builds one version of the site.

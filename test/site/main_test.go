@@ -4,7 +4,7 @@
 // Package site_test builds the documentation site, and reads it: all its pages and links as text, and its
 // pages in a real Chromium. To look at it, have it take pictures into a directory:
 //
-//	GATEHOUSE_SITE_PICTURES=/tmp/pictures go test ./test/site -run=TestBrowser
+//	GATEHOUSE_SITE_PICTURES=/tmp/pictures go test ./test/site -run=TestEverybody
 package site_test
 
 import (
