@@ -108,7 +108,7 @@ func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected i
 		if response.Succeeded {
 			if s.resource == namespaceResource {
 				s.ledger.forget(key[len(s.prefix):])
-				s.ledger.forgetEnded(ctx, key[len(s.prefix):])
+				s.ledger.forgetEnded(ctx, key[len(s.prefix):], response.Revision)
 			}
 			s.written(key)
 		}

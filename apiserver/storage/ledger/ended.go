@@ -38,10 +38,12 @@ func (l *Ledger) setEnded(namespace string, pods uids) (clientv3.Op, error) {
 	return clientv3.OpPut(l.endedKey(namespace), string(data)), err
 }
 
-// forgetEnded deletes what is stored of a namespace that has gone. If it fails, a key is left that does no
-// harm: no later pod has the UIDs in it.
-func (l *Ledger) forgetEnded(ctx context.Context, namespace string) {
-	_, _ = l.client.KV.Delete(ctx, l.endedKey(namespace))
+// forgetEnded deletes what is stored of a namespace that was deleted at a revision, but not what is stored of
+// a new one with its name. If it fails, a key is left that does no harm: no later pod has the UIDs in it.
+func (l *Ledger) forgetEnded(ctx context.Context, namespace string, revision int64) {
+	key := l.endedKey(namespace)
+	_, _ = l.client.KV.Txn(ctx).If(clientv3.Compare(clientv3.ModRevision(key), "<", revision)).
+		Then(clientv3.OpDelete(key)).Commit()
 }
 
 // endedIn returns the pods of a namespace that have ended. The condition is that it stays so.

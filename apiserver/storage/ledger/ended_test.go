@@ -50,6 +50,12 @@ func TestEndedGoWithTheNamespace(t *testing.T) {
 	s.put(quotaResource, newQuota("pods", "5", "1"))
 	s.put(podResource, ending("p", time.Now()))
 	a.giveBack("demo", a.now())
+	stored, err := s.kv.Get(t.Context(), a.endedKey("demo"))
+	if err != nil || stored.Count != 1 {
+		t.Fatal(stored, err)
+	}
+	// The delete of an earlier namespace with that name comes late.
+	a.forgetEnded(t.Context(), "demo", stored.Kvs[0].ModRevision)
 	if stored, err := s.kv.Get(t.Context(), a.endedKey("demo")); err != nil || stored.Count != 1 {
 		t.Fatal(stored, err)
 	}

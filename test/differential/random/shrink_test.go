@@ -71,6 +71,9 @@ func TestExplain(t *testing.T) {
 	quota := func(what string) Answer {
 		return answer(403, "pods \"a\" is forbidden: exceeded quota: q, requested: "+what)
 	}
+	pod := func(node string, tolerations int) Answer {
+		return Answer{Status: 200, Body: map[string]any{"spec": map[string]any{"nodeName": node, "tolerations": make([]any, tolerations)}}}
+	}
 	for _, test := range []struct {
 		ours, theirs Answer
 		want         string
@@ -80,6 +83,8 @@ func TestExplain(t *testing.T) {
 		{answer(403, "policy"), answer(500, "Internal error occurred: policy"), differences[len(differences)-1].words},
 		{answer(403, "one"), answer(500, "Internal error occurred: other"), ""},
 		{answer(404, "a"), answer(404, "b"), ""},
+		{pod("a", 2), pod("a", 1), "keeps redundant tolerations of a pod"},
+		{pod("a", 2), pod("b", 1), ""},
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ a"), "keeps redundant tolerations of a pod"},
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ b"), ""},
 	} {

@@ -330,6 +330,9 @@ func TestRequire(t *testing.T) {
 
 // A history is the same when it is loaded, but for a line that a killed server had no time to write.
 func TestLoad(t *testing.T) {
+	if _, err := Load(t.TempDir()); err == nil {
+		t.Error("a directory without a history was loaded")
+	}
 	dir := t.TempDir()
 	want := right()
 	write := func(name string, lines []any, end string) {

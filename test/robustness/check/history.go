@@ -176,8 +176,11 @@ type Fault struct {
 	End    int64  `json:"end"`
 }
 
-// Load reads a history from a directory.
+// Load reads a history from a directory. One without operations is an error, since nothing could be checked.
 func Load(dir string) (*History, error) {
+	if _, err := os.Stat(filepath.Join(dir, OperationsFile)); err != nil {
+		return nil, err
+	}
 	h := &History{Decisions: map[string][]Decision{}}
 	err := errors.Join(
 		read(filepath.Join(dir, OperationsFile), &h.Operations),
