@@ -150,6 +150,20 @@ func TestPages(t *testing.T) {
 	}
 }
 
+// TestGoImport checks that the go command finds the repository: at the module's path, and at those of packages,
+// for which a host of static pages answers with its page for missing ones.
+// Source: go help importpath.
+func TestGoImport(t *testing.T) {
+	directory := site(t)
+	for _, name := range []string{"index.html", "404.html"} {
+		text, err := os.ReadFile(filepath.Join(directory, name))
+		if want := `<meta name="go-import" content="gatehouse.dev git https://github.com/gatehouse/gatehouse">`; err != nil ||
+			!strings.Contains(string(text), want) {
+			t.Errorf("%s lacks %s (%v)", name, want, err)
+		}
+	}
+}
+
 // resolve returns where a link leads to: the path is in the site's directory.
 func resolve(t *testing.T, from, target string) *url.URL {
 	t.Helper()
