@@ -30,7 +30,7 @@ var differences = []difference{
 		return bothForbidden(ours, theirs) && bothSay(ours, theirs, "exceeded quota: ")
 	}},
 	{"knows a new quota's usage when it is created", func(r Request, ours, theirs Answer) bool {
-		return strings.Contains(r.Path, "/resourcequotas") && equalWithout(ours, theirs, "status")
+		return strings.Contains(r.Path, "/resourcequotas") && equalWithout(ours, theirs, "status", "metadata.managedFields")
 	}},
 	{"tells every violation, not the first alone", func(_ Request, ours, theirs Answer) bool {
 		return ours.Status >= 400 && theirs.Status >= 400 && bothSay(ours, theirs, "ValidatingAdmissionPolicy '")
@@ -61,7 +61,7 @@ var differences = []difference{
 		if a, b := ours.String(), theirs.String(); a != b && hunkPattern.ReplaceAllString(a, "") == hunkPattern.ReplaceAllString(b, "") {
 			return true
 		}
-		return len(kept) > len(left) && len(left) > 0 && equalWithout(ours, theirs, "spec", "tolerations")
+		return len(kept) > len(left) && len(left) > 0 && equalWithout(ours, theirs, "spec.tolerations")
 	}},
 	{"goes by a pod's resources, not by the QoS class that a client sends", func(r Request, ours, theirs Answer) bool {
 		return strings.Contains(r.text(), "qosClass") && (len(tolerations(ours.Body)) != len(tolerations(theirs.Body)) ||
@@ -128,17 +128,20 @@ func tolerations(body any) []any {
 	return all
 }
 
-// equalWithout reports whether two answers are equal but for a field of the object, or of the objects of a list.
-func equalWithout(ours, theirs Answer, path ...string) bool {
+// equalWithout reports whether two answers are equal but for fields of the object, or of the objects of a list.
+func equalWithout(ours, theirs Answer, fields ...string) bool {
 	leave := func(body any) {
 		objects, isList := field(body, "items").([]any)
 		if !isList {
 			objects = []any{body}
 		}
 		for _, object := range objects {
-			last := len(path) - 1
-			if parent, ok := field(object, path[:last]...).(map[string]any); ok {
-				delete(parent, path[last])
+			for _, one := range fields {
+				path := strings.Split(one, ".")
+				last := len(path) - 1
+				if parent, ok := field(object, path[:last]...).(map[string]any); ok {
+					delete(parent, path[last])
+				}
 			}
 		}
 	}
