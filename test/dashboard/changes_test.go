@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -92,13 +93,13 @@ func TestChanges(t *testing.T) {
 		return nil
 	})
 	address := command(t, "--kubeconfig="+cluster.Kubeconfig)
-	b.as(width, height, "light")
+	b.As(width, height, "light", "no-preference")
 	visit(b, address)
-	b.until(row("pods/" + made.Name))
-	see[any](b, row("pods/"+made.Name)+".click()")
-	b.until("document.querySelector('#request h2')?.textContent.includes(" + quoted("pods/"+made.Name) + ")")
-	b.press("e")
-	phases := see[[]string](b, "[...document.querySelectorAll('.phase h4')].map(e => e.textContent)")
+	b.Until(row("pods/" + made.Name))
+	chromium.See[any](b.Page, row("pods/"+made.Name)+".click()")
+	b.Until("document.querySelector('#request h2')?.textContent.includes(" + chromium.Quoted("pods/"+made.Name) + ")")
+	b.Press("e")
+	phases := chromium.See[[]string](b.Page, "[...document.querySelectorAll('.phase h4')].map(e => e.textContent)")
 	if !slices.ContainsFunc(phases, func(title string) bool { return strings.Contains(title, "once more") }) ||
 		len(phases) != 3 {
 		t.Errorf("the phases are %q", phases)
@@ -108,7 +109,7 @@ func TestChanges(t *testing.T) {
 		{"Mutate-0", "remove", "metadata.labels.temporary", "as it was sent", "gone"},
 		{"Mutate-1", "replace", "metadata.annotations.second", "here set by second", "seen"},
 	} {
-		changes := see[[]string](b, fmt.Sprintf(
+		changes := chromium.See[[]string](b.Page, fmt.Sprintf(
 			"[...document.querySelectorAll('[aria-labelledby=phase-%s] .change.%s')].map(e => e.textContent)",
 			want.round, want.kind))
 		if !slices.ContainsFunc(changes, func(text string) bool {

@@ -20,6 +20,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -30,9 +31,9 @@ func held(t *testing.T, b *browser, cluster *servertest.Cluster) {
 	others := make(chan struct{})
 	address := command(t, "--kubeconfig="+slowly(t, cluster, others))
 	visit(b, address+"#leases=shown")
-	b.until("document.querySelector('#list .row')")
+	b.Until("document.querySelector('#list .row')")
 	write(t, cluster, 80)
-	if n := see[int](b, "Number(document.querySelector('#list .row').ariaSetSize)"); n == 0 || n >= many*9/10 {
+	if n := chromium.See[int](b.Page, "Number(document.querySelector('#list .row').ariaSetSize)"); n == 0 || n >= many*9/10 {
 		t.Errorf("there are %d rows while the rest of the list isn't there", n)
 	}
 	close(others)
@@ -41,8 +42,8 @@ func held(t *testing.T, b *browser, cluster *servertest.Cluster) {
 		t.Fatal(err)
 	}
 	newest := all.Items[len(all.Items)-1]
-	b.until("document.querySelector('#list .row[data-id=" + quoted(newest.GetNamespace()+"/"+newest.GetName()) + "]')")
-	b.until(fmt.Sprintf("Number(document.querySelector('#list .row').ariaSetSize) === %d", len(all.Items)))
+	b.Until("document.querySelector('#list .row[data-id=" + chromium.Quoted(newest.GetNamespace()+"/"+newest.GetName()) + "]')")
+	b.Until(fmt.Sprintf("Number(document.querySelector('#list .row').ariaSetSize) === %d", len(all.Items)))
 	b.quiet(address)
 }
 

@@ -12,7 +12,6 @@ import (
 	"bufio"
 	"bytes"
 	"context"
-	"encoding/json"
 	"image"
 	"image/color"
 	"image/draw"
@@ -24,21 +23,11 @@ import (
 	"path/filepath"
 	"slices"
 	"strings"
-	"sync"
 	"testing"
-	"time"
-
-	"github.com/chromedp/cdproto/cdp"
-	"github.com/chromedp/cdproto/emulation"
-	"github.com/chromedp/cdproto/input"
-	"github.com/chromedp/cdproto/log"
-	"github.com/chromedp/cdproto/network"
-	"github.com/chromedp/cdproto/runtime"
-	"github.com/chromedp/chromedp"
 
 	"gatehouse.dev/cli"
 	"gatehouse.dev/plugins"
-	"gatehouse.dev/test/needs"
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -72,70 +61,35 @@ func command(t testing.TB, args ...string) string {
 	return ""
 }
 
-// browser is a page in a Chromium of its own.
+// browser is a page, and what it did since it was last asked about it.
 type browser struct {
-	testing.TB
-	ctx context.Context
-
-	mu    sync.Mutex
+	*chromium.Page
 	hosts map[string]bool
 	paths map[string]int // how often each was asked for, without the page's own path
 	wrong []string       // what the page complains about
 }
 
-// deadline is how long anything may take on a busy machine.
-const deadline = time.Minute
-
 func newBrowser(t testing.TB) *browser {
 	t.Helper()
-	needs.Programs(t, "chromium")
-	options := append(chromedp.DefaultExecAllocatorOptions[:], chromedp.ExecPath("chromium"), chromedp.DisableGPU)
-	if os.Getuid() == 0 {
-		options = append(options, chromedp.NoSandbox) // which Chromium has for no root
-	}
-	ctx, cancel := chromedp.NewExecAllocator(context.Background(), options...)
-	t.Cleanup(cancel)
-	ctx, cancel = chromedp.NewContext(ctx)
-	t.Cleanup(cancel)
-	b := &browser{TB: t, ctx: ctx, hosts: map[string]bool{}, paths: map[string]int{}}
-	b.do()
-	if err := chromedp.Listen(ctx, b.hear); err != nil {
-		t.Fatal(err)
-	}
-	if _, err := chromedp.Call(ctx, log.Enable, cdp.Empty{}); err != nil {
-		t.Fatal(err)
-	}
-	return b
+	return &browser{Page: chromium.Open(t), hosts: map[string]bool{}, paths: map[string]int{}}
 }
 
-// hear notes where the page goes to, and what it complains about.
-func (b *browser) hear(event any) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	switch event := event.(type) {
-	case *network.EventRequestWillBeSent:
-		if address, err := url.Parse(event.Request.URL); err == nil {
+// hear notes where the page went to, and what it complained about.
+func (b *browser) hear() {
+	requests, complaints := b.Heard()
+	for _, request := range requests {
+		if address, err := url.Parse(request); err == nil {
 			b.hosts[address.Host] = true
 			_, path, _ := strings.Cut(strings.TrimPrefix(address.Path, "/"), "/")
 			b.paths["/"+path]++
 		}
-	case *runtime.EventExceptionThrown:
-		text := event.ExceptionDetails.Text
-		if thrown := event.ExceptionDetails.Exception; thrown != nil {
-			text += " " + thrown.Description
-		}
-		b.wrong = append(b.wrong, text)
-	case *runtime.EventConsoleAPICalled:
-		b.wrong = append(b.wrong, "the console has something of type "+string(event.Type))
-	case *log.EventEntryAdded:
-		b.wrong = append(b.wrong, event.Entry.Text+" "+event.Entry.URL)
 	}
+	b.wrong = append(b.wrong, complaints...)
 }
 
 // asked is how often the page has asked for which path since this was called last.
 func (b *browser) asked() map[string]int {
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.hear()
 	asked := b.paths
 	b.paths = map[string]int{}
 	return asked
@@ -145,8 +99,7 @@ func (b *browser) asked() map[string]int {
 // since this was called last.
 func (b *browser) quiet(address string) {
 	b.Helper()
-	b.mu.Lock()
-	defer b.mu.Unlock()
+	b.hear()
 	ours, _ := url.Parse(address)
 	for host := range b.hosts {
 		if host != ours.Host {
@@ -163,53 +116,6 @@ func (b *browser) quiet(address string) {
 	b.wrong = nil
 }
 
-func (b *browser) do(actions ...chromedp.Action[chromedp.Void]) {
-	b.Helper()
-	if err := chromedp.Do(b.ctx, actions...); err != nil {
-		b.Fatal(err)
-	}
-}
-
-// see evaluates JavaScript in the page.
-func see[T any](b *browser, script string) T {
-	b.Helper()
-	got, err := chromedp.Run(b.ctx, chromedp.Evaluate[T](script))
-	if err != nil {
-		b.Fatalf("%s: %v", script, err)
-	}
-	return got
-}
-
-// until waits for something to be so in the page.
-func (b *browser) until(script string) {
-	b.Helper()
-	for end := time.Now().Add(deadline); !see[bool](b, "Boolean("+script+")"); time.Sleep(10 * time.Millisecond) {
-		if time.Now().After(end) {
-			b.Fatalf("waiting for %s; the page says\n%s", script, see[string](b, "document.body.innerText"))
-		}
-	}
-}
-
-// press is keys of the keyboard, to whatever has the focus. A character is one event, as from a
-// keyboard: what the page does about the key keeps it from being written.
-func (b *browser) press(keys ...string) {
-	b.Helper()
-	for _, key := range keys {
-		if len(key) > 1 || key < " " {
-			b.do(chromedp.KeyEvent(key))
-			continue
-		}
-		for _, params := range []input.DispatchKeyEventParams{
-			{Type: input.DispatchKeyEventTypeKeyDown, Key: key, Text: key},
-			{Type: input.DispatchKeyEventTypeKeyUp, Key: key},
-		} {
-			if _, err := chromedp.Call(b.ctx, input.DispatchKeyEvent, params); err != nil {
-				b.Fatal(err)
-			}
-		}
-	}
-}
-
 // run is a part of a test, which fails by itself.
 func (b *browser) run(t *testing.T, name string, part func(t *testing.T)) {
 	t.Helper()
@@ -223,17 +129,6 @@ func (b *browser) run(t *testing.T, name string, part func(t *testing.T)) {
 	}
 }
 
-// as is how large the screen is, and whether its user likes it dark.
-func (b *browser) as(width, height int64, scheme string) {
-	b.Helper()
-	if _, err := chromedp.Call(b.ctx, emulation.SetEmulatedMedia, emulation.SetEmulatedMediaParams{
-		Features: []*emulation.MediaFeature{{Name: "prefers-color-scheme", Value: scheme}},
-	}); err != nil {
-		b.Fatal(err)
-	}
-	b.do(chromedp.EmulateViewport(width, height))
-}
-
 const images = "../../docs/images"
 
 // screenshots are the names of all that the documents have.
@@ -245,11 +140,8 @@ func (b *browser) shoot(name string) {
 	if os.Getenv("GATEHOUSE_SCREENSHOTS") == "" {
 		return
 	}
-	b.until("!document.querySelector('#filters select:focus')")
-	picture, err := chromedp.Run(b.ctx, chromedp.CaptureScreenshot())
-	if err == nil {
-		picture, err = small(picture)
-	}
+	b.Until("!document.querySelector('#filters select:focus')")
+	picture, err := small(b.Picture())
 	if err == nil {
 		err = os.WriteFile(filepath.Join(images, "dashboard-"+name+".png"), picture, 0o644)
 	}
@@ -278,10 +170,4 @@ func small(encoded []byte) ([]byte, error) {
 	var out bytes.Buffer
 	err = (&png.Encoder{CompressionLevel: png.BestCompression}).Encode(&out, few)
 	return out.Bytes(), err
-}
-
-// quoted is a string as JavaScript has it.
-func quoted(text string) string {
-	encoded, _ := json.Marshal(text)
-	return string(encoded)
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -33,11 +34,11 @@ func crowded(t testing.TB) (*browser, string, *servertest.Cluster) {
 	write(t, cluster, many)
 	began := time.Now()
 	address := command(t, "--kubeconfig="+cluster.Kubeconfig)
-	b.as(width, height, "light")
+	b.As(width, height, "light", "no-preference")
 	visit(b, address+"#leases=shown")
-	b.until("performance.getEntriesByName('first').length")
+	b.Until("performance.getEntriesByName('first').length")
 	first := time.Since(began)
-	b.until(fmt.Sprintf("document.querySelector('#list .row')?.ariaSetSize >= %d", many*9/10))
+	b.Until(fmt.Sprintf("document.querySelector('#list .row')?.ariaSetSize >= %d", many*9/10))
 	t.Logf("from the command's start it takes %v to the first rows, %v to all", first.Round(time.Millisecond),
 		time.Since(began).Round(time.Millisecond))
 	return b, address, cluster
@@ -69,7 +70,7 @@ func write(t testing.TB, cluster *servertest.Cluster, n int) {
 // visit opens an address, afresh.
 func visit(b *browser, address string) {
 	b.Helper()
-	b.do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
+	b.Do(chromedp.Navigate("about:blank"), chromedp.Navigate(address))
 }
 
 // However many decisions there are, a page gets them by one request, and has as many rows as fit on
@@ -79,63 +80,63 @@ func TestManyDecisions(t *testing.T) {
 	b, address, cluster := crowded(t)
 	const fit = 60
 	for _, part := range []string{"0.3", "0.7", "1", "0"} {
-		see[any](b, "{const l = document.querySelector('#list'); l.scrollTop = l.scrollHeight * "+part+"}")
-		b.until("(() => { const l = document.querySelector('#list'), f = l.getBoundingClientRect();" +
+		chromium.See[any](b.Page, "{const l = document.querySelector('#list'); l.scrollTop = l.scrollHeight * "+part+"}")
+		b.Until("(() => { const l = document.querySelector('#list'), f = l.getBoundingClientRect();" +
 			"return document.elementsFromPoint(f.left + 50, f.bottom - 40).some(e => e.matches('.row')) })()")
-		if n := see[int](b, "document.querySelectorAll('#list .row').length"); n > fit {
+		if n := chromium.See[int](b.Page, "document.querySelectorAll('#list .row').length"); n > fit {
 			t.Errorf("at %s of the list there are %d rows in the document", part, n)
 		}
 	}
-	if n := see[int](b, "document.querySelectorAll('*').length"); n > 3000 {
+	if n := chromium.See[int](b.Page, "document.querySelectorAll('*').length"); n > 3000 {
 		t.Errorf("the document has %d elements", n)
 	}
-	see[any](b, "document.querySelector('#list').focus()")
-	b.press("G")
-	b.until("document.querySelector('.row.active')?.ariaPosInSet === document.querySelector('.row').ariaSetSize")
+	chromium.See[any](b.Page, "document.querySelector('#list').focus()")
+	b.Press("G")
+	b.Until("document.querySelector('.row.active')?.ariaPosInSet === document.querySelector('.row').ariaSetSize")
 
 	b.asked() // and forgotten
 	visit(b, address+"#leases=shown")
-	b.until(ready)
+	b.Until(ready)
 	observe(b)
 	t.Logf("a page paints after %.0f ms, has the first rows after %.0f ms, all of them after %.0f ms",
-		see[float64](b, "performance.getEntriesByName('first-contentful-paint')[0].startTime"),
-		see[float64](b, "performance.getEntriesByName('first')[0].startTime"),
-		see[float64](b, "performance.getEntriesByName('ready')[0].startTime"))
+		chromium.See[float64](b.Page, "performance.getEntriesByName('first-contentful-paint')[0].startTime"),
+		chromium.See[float64](b.Page, "performance.getEntriesByName('first')[0].startTime"),
+		chromium.See[float64](b.Page, "performance.getEntriesByName('ready')[0].startTime"))
 	busy(b, "while it loads")
 
 	longest, median := scroll(b)
 	t.Logf("while it is scrolled through, the longest frame takes %.0f ms, the median one %.0f ms", longest, median)
 	busy(b, "while it is scrolled through")
-	if n := see[int](b, "made_"); n > fit {
+	if n := chromium.See[int](b.Page, "made_"); n > fit {
 		t.Errorf("while it was scrolled through, %d elements were made", n)
 	}
 
-	b.press("/", "w", "e", "b", "-", "a")
-	b.until("location.hash.includes('q=web-a') && !document.querySelector('#clear').hidden && " +
+	b.Press("/", "w", "e", "b", "-", "a")
+	b.Until("location.hash.includes('q=web-a') && !document.querySelector('#clear').hidden && " +
 		"document.querySelector('#count').textContent.includes('of')")
-	see[any](b, "document.querySelector('#verdicts [value=Changed]').click()")
-	b.until("location.hash.includes('verdict=Changed')")
+	chromium.See[any](b.Page, "document.querySelector('#verdicts [value=Changed]').click()")
+	b.Until("location.hash.includes('verdict=Changed')")
 	busy(b, "while it is filtered")
-	b.press(kb.Escape, "x")
-	b.until("document.querySelector('#clear').hidden")
+	b.Press(kb.Escape, "x")
+	b.Until("document.querySelector('#clear').hidden")
 
 	for view, key := range map[string]string{"chain": "2", "parts": "3"} {
-		b.press(key)
-		b.until("document.querySelector('#" + view + "').innerText")
+		b.Press(key)
+		b.Until("document.querySelector('#" + view + "').innerText")
 		busy(b, "in the view "+view)
 	}
-	b.press("1")
+	b.Press("1")
 	const more = 800
 	const middle = "(() => { const f = document.querySelector('#list').getBoundingClientRect();" +
 		"return document.elementsFromPoint(f.left + 50, f.top + f.height / 2).find(e => e.matches('.row')) })()"
-	b.until("document.querySelector('#list').checkVisibility()")
-	see[any](b, "{const l = document.querySelector('#list'); l.scrollTop = l.scrollHeight / 2}")
-	b.until(middle + "?.ariaPosInSet > 1000")
-	id, at := see[string](b, middle+".dataset.id"), see[int](b, "Number("+middle+".ariaPosInSet)")
+	b.Until("document.querySelector('#list').checkVisibility()")
+	chromium.See[any](b.Page, "{const l = document.querySelector('#list'); l.scrollTop = l.scrollHeight / 2}")
+	b.Until(middle + "?.ariaPosInSet > 1000")
+	id, at := chromium.See[string](b.Page, middle+".dataset.id"), chromium.See[int](b.Page, "Number("+middle+".ariaPosInSet)")
 	write(t, cluster, more)
-	b.until(fmt.Sprintf("document.querySelector('[data-id=%s]')?.ariaPosInSet >= %d", quoted(id), at+more))
+	b.Until(fmt.Sprintf("document.querySelector('[data-id=%s]')?.ariaPosInSet >= %d", chromium.Quoted(id), at+more))
 	busy(b, fmt.Sprintf("while %d requests come", more))
-	if now := see[string](b, middle+".dataset.id"); now != id {
+	if now := chromium.See[string](b.Page, middle+".dataset.id"); now != id {
 		t.Errorf("what is on the screen has moved from %s to %s", id, now)
 	}
 
@@ -159,7 +160,7 @@ const ready = "performance.getEntriesByName('ready').length && performance.getEn
 // in the list.
 func observe(b *browser) {
 	b.Helper()
-	see[any](b, `{
+	chromium.See[any](b.Page, `{
 		window.long_ = [];
 		window.made_ = 0;
 		window.slow_ = [];
@@ -177,10 +178,10 @@ func observe(b *browser) {
 // long the slowest answer to a key or a click took.
 func busy(b *browser, when string) {
 	b.Helper()
-	see[any](b, "window.drawn_ = false; "+
+	chromium.See[any](b.Page, "window.drawn_ = false; "+
 		"requestAnimationFrame(() => requestAnimationFrame(() => setTimeout(() => { drawn_ = true })))")
-	b.until("drawn_")
-	long, slow := see[[]float64](b, "long_.splice(0)"), see[[]float64](b, "slow_.splice(0)")
+	b.Until("drawn_")
+	long, slow := chromium.See[[]float64](b.Page, "long_.splice(0)"), chromium.See[[]float64](b.Page, "slow_.splice(0)")
 	text := fmt.Sprintf("%s: %d tasks of more than 50 ms", when, len(long))
 	if len(long) > 0 {
 		text += fmt.Sprintf(", the longest of %.0f ms", slices.Max(long))
@@ -195,7 +196,7 @@ func busy(b *browser, when string) {
 // median one took.
 func scroll(b *browser) (longest, median float64) {
 	b.Helper()
-	see[any](b, `window.frames_ = []; {
+	chromium.See[any](b.Page, `window.frames_ = []; {
 		const list = document.querySelector('#list'), step = list.scrollHeight / 120;
 		let last = performance.now();
 		requestAnimationFrame(function next(now) {
@@ -205,8 +206,8 @@ func scroll(b *browser) (longest, median float64) {
 			if (frames_.length < 120) requestAnimationFrame(next);
 		});
 	}`)
-	b.until("frames_.length === 120")
-	frames := see[[]float64](b, "frames_.sort((a, b) => a - b)")
+	b.Until("frames_.length === 120")
+	frames := chromium.See[[]float64](b.Page, "frames_.sort((a, b) => a - b)")
 	return frames[119], frames[60]
 }
 
@@ -218,9 +219,9 @@ func BenchmarkPage(b *testing.B) {
 	var first, all, longest, median float64
 	for b.Loop() {
 		visit(page, address)
-		page.until(ready)
-		first = max(first, see[float64](page, "performance.getEntriesByName('first')[0].startTime"))
-		all = max(all, see[float64](page, "performance.getEntriesByName('ready')[0].startTime"))
+		page.Until(ready)
+		first = max(first, chromium.See[float64](page.Page, "performance.getEntriesByName('first')[0].startTime"))
+		all = max(all, chromium.See[float64](page.Page, "performance.getEntriesByName('ready')[0].startTime"))
 		l, m := scroll(page)
 		longest, median = max(longest, l), max(median, m)
 	}

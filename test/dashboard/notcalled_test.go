@@ -10,6 +10,7 @@ import (
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/server"
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
@@ -39,8 +40,8 @@ webhooks:
 	})
 	b := newBrowser(t)
 	visit(b, command(t, "--kubeconfig="+cluster.Kubeconfig)+"#view=parts")
-	b.until("document.querySelector('#parts')?.innerText.includes(\"doesn't call the webhook at " + gone + "\")")
-	if text := see[string](b, "document.querySelector('#parts').innerText"); !strings.Contains(text, "connection refused") ||
+	b.Until("document.querySelector('#parts')?.innerText.includes(\"doesn't call the webhook at " + gone + "\")")
+	if text := chromium.See[string](b.Page, "document.querySelector('#parts').innerText"); !strings.Contains(text, "connection refused") ||
 		!strings.Contains(text, "not made") {
 		t.Errorf("the page doesn't say why:\n%s", text)
 	}

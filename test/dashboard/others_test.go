@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/cdproto/page"
 	"github.com/chromedp/chromedp"
 
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
@@ -56,14 +57,14 @@ func TestOtherServers(t *testing.T) {
 				t.Fatalf("the dashboard is at %s, %v", address, err)
 			}
 			b := newBrowser(t)
-			if _, err := chromedp.Call(b.ctx, page.AddScriptToEvaluateOnNewDocument,
+			if _, err := chromedp.Call(b.Context, page.AddScriptToEvaluateOnNewDocument,
 				page.AddScriptToEvaluateOnNewDocumentParams{Source: "{ const Real = EventSource; " +
 					"EventSource = function (...all) { return window.stream = new Real(...all); }; " +
 					"EventSource.CLOSED = Real.CLOSED; }"}); err != nil {
 				t.Fatal(err)
 			}
 			visit(b, address)
-			b.until("document.querySelector('#state.waiting')")
+			b.Until("document.querySelector('#state.waiting')")
 			for _, host := range []string{"127.0.0.1", ours.Hostname()} {
 				listener, err := net.Listen("tcp", net.JoinHostPort(host, "0"))
 				if err != nil {
@@ -79,12 +80,12 @@ func TestOtherServers(t *testing.T) {
 				other.Start()
 				defer other.Close()
 				visit(b, other.URL+"/")
-				b.until("document.title === 'another'")
-				see[any](b, "fetch('/events', {credentials: 'include'}).then(() => document.title = 'asked'); 1")
-				b.until("document.title === 'asked'")
-				see[any](b, "fetch("+quoted(home)+", {credentials: 'include'}).then(() => document.title = 'read', "+
+				b.Until("document.title === 'another'")
+				chromium.See[any](b.Page, "fetch('/events', {credentials: 'include'}).then(() => document.title = 'asked'); 1")
+				b.Until("document.title === 'asked'")
+				chromium.See[any](b.Page, "fetch("+chromium.Quoted(home)+", {credentials: 'include'}).then(() => document.title = 'read', "+
 					"() => document.title = 'refused'); 1")
-				b.until("document.title === 'refused'")
+				b.Until("document.title === 'refused'")
 				other.Close()
 				close(cookies)
 				for cookie := range cookies {
@@ -94,7 +95,7 @@ func TestOtherServers(t *testing.T) {
 				}
 			}
 			visit(b, home)
-			b.until("document.querySelector('#state.waiting')")
+			b.Until("document.querySelector('#state.waiting')")
 			loseSession(b, address)
 		})
 	}
@@ -111,10 +112,10 @@ func loseSession(b *browser, address string) {
 		}
 		response.Body.Close()
 	}
-	see[any](b, "stream.close(); stream.dispatchEvent(new Event('error')); 1")
-	b.until("document.querySelector('#problem').innerText.includes('open the URL that gatehouse dashboard printed')")
+	chromium.See[any](b.Page, "stream.close(); stream.dispatchEvent(new Event('error')); 1")
+	b.Until("document.querySelector('#problem').innerText.includes('open the URL that gatehouse dashboard printed')")
 	visit(b, address)
-	b.until("document.querySelector('#state.waiting')")
+	b.Until("document.querySelector('#state.waiting')")
 }
 
 // The browser that the command opens gets a URL that others on the machine may read: it opens the
@@ -147,10 +148,10 @@ func TestOpenedBrowser(t *testing.T) {
 	}
 	b := newBrowser(t)
 	visit(b, string(ticket))
-	b.until("document.querySelector('#state.waiting')")
-	if at := see[string](b, "location.pathname + location.search"); at != printed.Path {
+	b.Until("document.querySelector('#state.waiting')")
+	if at := chromium.See[string](b.Page, "location.pathname + location.search"); at != printed.Path {
 		t.Errorf("the page is at %s", at)
 	}
 	visit(b, string(ticket))
-	b.until("document.body.innerText.includes('open the URL that gatehouse dashboard printed')")
+	b.Until("document.body.innerText.includes('open the URL that gatehouse dashboard printed')")
 }

@@ -19,6 +19,7 @@ import (
 	"github.com/chromedp/chromedp/kb"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -68,7 +69,7 @@ const width, height = 1240, 700
 
 // row is the element of a request's row that has a text.
 func row(text string) string {
-	return "[...document.querySelectorAll('#list .row')].find(r => r.textContent.includes(" + quoted(text) + "))"
+	return "[...document.querySelectorAll('#list .row')].find(r => r.textContent.includes(" + chromium.Quoted(text) + "))"
 }
 
 func TestPage(t *testing.T) {
@@ -82,9 +83,9 @@ func TestPage(t *testing.T) {
 	kubectl := cluster.Kubectl(t, namespace)
 	kubectl.OK(meet, "apply", "--filename=-")
 	address := command(t, "--kubeconfig="+cluster.Kubeconfig)
-	b.as(width, height, "light")
+	b.As(width, height, "light", "no-preference")
 	visit(b, address)
-	b.until("location.search === '' && document.querySelector('#state.live')")
+	b.Until("location.search === '' && document.querySelector('#state.live')")
 
 	b.run(t, "requests appear as they come", func(t *testing.T) {
 		servertest.Retry(t, "the policy to be in force", func() error {
@@ -94,53 +95,53 @@ func TestPage(t *testing.T) {
 			}
 			return nil
 		})
-		b.until(row("pods/bad"))
+		b.Until(row("pods/bad"))
 		kubectl.OK("", "run", "web", "--image=shop/web:1.4")
 		kubectl.OK("", "run", "api", "--image=shop/api:2.0")
 		for i := range 6 {
 			kubectl.OK("", "create", "configmap", fmt.Sprintf("settings-%d", i), "--dry-run=server")
 		}
 		kubectl.OK("", "label", "pod/web", "tier=front")
-		b.until(row("configmaps/settings-5"))
-		b.until(row("pods/api"))
-		if !see[bool](b, row("pods/bad")+".classList.contains('Refused')") ||
-			!see[bool](b, row("pods/bad")+".textContent.includes('✗')") {
+		b.Until(row("configmaps/settings-5"))
+		b.Until(row("pods/api"))
+		if !chromium.See[bool](b.Page, row("pods/bad")+".classList.contains('Refused')") ||
+			!chromium.See[bool](b.Page, row("pods/bad")+".textContent.includes('✗')") {
 			t.Error("the refused request isn't marked")
 		}
 		b.shoot("requests")
 	})
 
 	b.run(t, "by keyboard alone", func(t *testing.T) {
-		b.press("/", "p", "o", "d", "s", "/", "b", "a", "d")
-		b.until("location.hash.includes('q=pods')")
-		b.until("document.querySelectorAll('#list .row').length < 5 && " + row("pods/bad"))
-		b.press(kb.Enter)
-		b.until("document.activeElement.id === 'list' && document.querySelector('.row.active')")
-		if !see[bool](b, "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"+
+		b.Press("/", "p", "o", "d", "s", "/", "b", "a", "d")
+		b.Until("location.hash.includes('q=pods')")
+		b.Until("document.querySelectorAll('#list .row').length < 5 && " + row("pods/bad"))
+		b.Press(kb.Enter)
+		b.Until("document.activeElement.id === 'list' && document.querySelector('.row.active')")
+		if !chromium.See[bool](b.Page, "document.getElementById(document.activeElement.getAttribute('aria-activedescendant'))"+
 			".classList.contains('active')") {
 			t.Error("the list doesn't say which row is active")
 		}
-		if see[string](b, "getComputedStyle(document.querySelector('.row.active')).outlineStyle") == "none" {
+		if chromium.See[string](b.Page, "getComputedStyle(document.querySelector('.row.active')).outlineStyle") == "none" {
 			t.Error("the active row can't be seen")
 		}
-		b.press(kb.Enter)
-		b.until("document.querySelector('#request h2')?.textContent.includes('pods/bad')")
-		b.until("location.hash.includes('open=')")
+		b.Press(kb.Enter)
+		b.Until("document.querySelector('#request h2')?.textContent.includes('pods/bad')")
+		b.Until("location.hash.includes('open=')")
 		b.shoot("refused")
 		// into the picture, to what the first plugin changed, and on to the next
-		see[any](b, "document.querySelector('.picture .changed button.head').focus()")
-		b.press(kb.Enter)
-		b.until("document.activeElement.getAttribute('aria-expanded') === 'true'")
-		b.press("j")
-		b.until("document.activeElement.matches('.picture button.head')")
-		b.press("?")
-		b.until("document.querySelector('#keys').open")
-		b.press(kb.Escape)
-		b.until("!document.querySelector('#keys').open")
+		chromium.See[any](b.Page, "document.querySelector('.picture .changed button.head').focus()")
+		b.Press(kb.Enter)
+		b.Until("document.activeElement.getAttribute('aria-expanded') === 'true'")
+		b.Press("j")
+		b.Until("document.activeElement.matches('.picture button.head')")
+		b.Press("?")
+		b.Until("document.querySelector('#keys').open")
+		b.Press(kb.Escape)
+		b.Until("!document.querySelector('#keys').open")
 	})
 
 	b.run(t, "the way through the chain", func(t *testing.T) {
-		open := see[string](b, "new URLSearchParams(location.hash.slice(1)).get('open')")
+		open := chromium.See[string](b.Page, "new URLSearchParams(location.hash.slice(1)).get('open')")
 		id, _ := strings.CutPrefix(open, namespace+"/")
 		whole := &v1alpha1.Decision{}
 		get(t, cluster, namespace, id, whole)
@@ -148,110 +149,110 @@ func TestPage(t *testing.T) {
 		for _, step := range whole.Steps {
 			want = append(want, step.Plugin)
 		}
-		got := see[[]string](b, "[...document.querySelectorAll('.step > .head .name')].map(e => e.textContent)")
+		got := chromium.See[[]string](b.Page, "[...document.querySelectorAll('.step > .head .name')].map(e => e.textContent)")
 		if !slices.Equal(got, want) || len(want) < 10 {
 			t.Errorf("the picture has\n%v, want\n%v", got, want)
 		}
-		refused := see[string](b, "document.querySelector('.step.Refused > .head').textContent")
+		refused := chromium.See[string](b.Page, "document.querySelector('.step.Refused > .head').textContent")
 		if !strings.Contains(refused, whole.By) || !strings.Contains(refused, "✗") ||
 			!strings.Contains(refused, "refused") || whole.By == "" {
 			t.Errorf("who refused is marked as %q", refused)
 		}
-		call := see[string](b, "document.querySelector('.step.Refused .call.Refused').innerText")
+		call := chromium.See[string](b.Page, "document.querySelector('.step.Refused .call.Refused').innerText")
 		if !strings.Contains(call, "no-latest") || !strings.Contains(call, "images need a tag that stays") {
 			t.Errorf("the policy says %q", call)
 		}
-		webhook := see[string](b, "document.querySelector('.call.open').innerText")
+		webhook := chromium.See[string](b.Page, "document.querySelector('.call.open').innerText")
 		if !strings.Contains(webhook, "inject.sidecars.example") || !strings.Contains(webhook, "failed open") {
 			t.Errorf("the webhook that failed open says %q", webhook)
 		}
-		if !see[bool](b, `[...document.querySelectorAll('.step > .head i')].every((bar, i, all) => bar.offsetWidth > 0 &&
+		if !chromium.See[bool](b.Page, `[...document.querySelectorAll('.step > .head i')].every((bar, i, all) => bar.offsetWidth > 0 &&
 			(i === 0 || bar.getBoundingClientRect().left >= all[i - 1].getBoundingClientRect().left - 1))`) {
 			t.Error("the bars don't follow each other, or can't be seen")
 		}
-		diff := see[string](b, "document.querySelector('.step.changed .diff').innerText")
+		diff := chromium.See[string](b.Page, "document.querySelector('.step.changed .diff').innerText")
 		for _, text := range []string{"spec.containers[0].resources.limits", "memory: ", "128Mi"} {
 			if !strings.Contains(diff, text) {
 				t.Errorf("the diff lacks %s:\n%s", text, diff)
 			}
 		}
-		if pass := see[string](b, "document.querySelector('#request .pass').innerText"); !strings.Contains(pass,
+		if pass := chromium.See[string](b.Page, "document.querySelector('#request .pass').innerText"); !strings.Contains(pass,
 			"Change the object so that the policy's expression holds") {
 			t.Errorf("to pass it says %q", pass)
 		}
-		b.as(width, height, "dark")
-		b.press("e")
-		b.until("[...document.querySelectorAll('.step > .head[aria-expanded]')].every(e => e.ariaExpanded === 'true')")
-		if light := see[string](b, "getComputedStyle(document.body).backgroundColor"); light != "rgb(18, 21, 24)" {
+		b.As(width, height, "dark", "no-preference")
+		b.Press("e")
+		b.Until("[...document.querySelectorAll('.step > .head[aria-expanded]')].every(e => e.ariaExpanded === 'true')")
+		if light := chromium.See[string](b.Page, "getComputedStyle(document.body).backgroundColor"); light != "rgb(18, 21, 24)" {
 			t.Errorf("in the dark the page is %s", light)
 		}
 		b.shoot("request-dark")
-		b.press("t") // light, whatever the system says
-		b.until("getComputedStyle(document.body).backgroundColor === 'rgb(246, 247, 248)'")
-		b.press("t", "t")
-		b.press(kb.Escape)
-		b.until("document.activeElement.id === 'list' && !location.hash.includes('open=')")
+		b.Press("t") // light, whatever the system says
+		b.Until("getComputedStyle(document.body).backgroundColor === 'rgb(246, 247, 248)'")
+		b.Press("t", "t")
+		b.Press(kb.Escape)
+		b.Until("document.activeElement.id === 'list' && !location.hash.includes('open=')")
 	})
 
 	b.run(t, "filters", func(t *testing.T) {
-		b.press("x")
-		b.until("!location.hash.includes('q=')")
-		see[any](b, "document.querySelector('#verdicts [value=Refused]').click()")
-		b.until("location.hash.includes('verdict=Refused') && document.querySelectorAll('#list .row').length > 0 && " +
+		b.Press("x")
+		b.Until("!location.hash.includes('q=')")
+		chromium.See[any](b.Page, "document.querySelector('#verdicts [value=Refused]').click()")
+		b.Until("location.hash.includes('verdict=Refused') && document.querySelectorAll('#list .row').length > 0 && " +
 			"!document.querySelector('#list .row:not(.Refused)')")
-		b.press("x", "/", "-", "p", "o", "d", "s", kb.Enter)
-		b.until("document.querySelectorAll('#list .row').length > 5 && !" + row("pods/web"))
-		b.press("x")
-		b.until(row("pods/web"))
+		b.Press("x", "/", "-", "p", "o", "d", "s", kb.Enter)
+		b.Until("document.querySelectorAll('#list .row').length > 5 && !" + row("pods/web"))
+		b.Press("x")
+		b.Until(row("pods/web"))
 		// what is in the address is what is shown
 		visit(b, strings.Split(address, "?")[0]+"#ns=shop&res=configmaps")
-		b.until(row("configmaps/settings-5") + " && !" + row("pods/web"))
-		b.until("document.querySelector('#ns').value === 'shop'")
-		b.press("p")
-		b.until("document.querySelector('#pause').ariaPressed === 'true'")
+		b.Until(row("configmaps/settings-5") + " && !" + row("pods/web"))
+		b.Until("document.querySelector('#ns').value === 'shop'")
+		b.Press("p")
+		b.Until("document.querySelector('#pause').ariaPressed === 'true'")
 		kubectl.OK("", "create", "configmap", "later")
-		b.until("!document.querySelector('#newer').hidden")
-		if see[bool](b, row("configmaps/later")+" !== undefined") {
+		b.Until("!document.querySelector('#newer').hidden")
+		if chromium.See[bool](b.Page, row("configmaps/later")+" !== undefined") {
 			t.Error("a list that is paused goes on")
 		}
-		b.press("p")
-		b.until(row("configmaps/later"))
+		b.Press("p")
+		b.Until(row("configmaps/later"))
 	})
 
 	b.run(t, "leases and conflicts", func(t *testing.T) {
 		kubectl.OK(lease, "create", "--filename=-")
 		kubectl.OK("", "annotate", "lease/alive", "a=b")
 		kubectl.Fails(lease, []string{"create", "--filename=-"}, "already exists")
-		b.press("x")
+		b.Press("x")
 		const rows, alive = "[...document.querySelectorAll('#list .row", "e.innerText.includes('leases/alive')"
-		b.until(rows + ".AlreadyExists')].some(e => " + alive + ")")
+		b.Until(rows + ".AlreadyExists')].some(e => " + alive + ")")
 		const update = rows + "')].some(e => " + alive + " && e.innerText.includes('UPDATE'))"
-		if see[bool](b, update) {
+		if chromium.See[bool](b.Page, update) {
 			t.Error("an update of a lease is shown")
 		}
-		see[any](b, "document.querySelector('#leases').click()")
-		b.until("location.hash.includes('leases=shown') && " + update)
-		see[any](b, "document.querySelector('#leases').click()")
-		b.until("!" + update)
+		chromium.See[any](b.Page, "document.querySelector('#leases').click()")
+		b.Until("location.hash.includes('leases=shown') && " + update)
+		chromium.See[any](b.Page, "document.querySelector('#leases').click()")
+		b.Until("!" + update)
 	})
 
 	b.run(t, "views by address and back", func(t *testing.T) {
-		b.as(width, height, "light")
-		b.press("2")
-		b.until("!document.querySelector('#chain').hidden && location.hash.includes('view=chain')")
-		b.press("3")
-		b.until("!document.querySelector('#parts').hidden")
-		see[any](b, "history.back()")
-		b.until("!document.querySelector('#chain').hidden && document.querySelectorAll('#chain tbody tr').length > 12")
-		see[any](b, "history.back()")
-		b.until("!document.querySelector('#requests').hidden")
-		see[any](b, "location.hash = 'view=parts'")
-		b.until("!document.querySelector('#parts').hidden && " +
+		b.As(width, height, "light", "no-preference")
+		b.Press("2")
+		b.Until("!document.querySelector('#chain').hidden && location.hash.includes('view=chain')")
+		b.Press("3")
+		b.Until("!document.querySelector('#parts').hidden")
+		chromium.See[any](b.Page, "history.back()")
+		b.Until("!document.querySelector('#chain').hidden && document.querySelectorAll('#chain tbody tr').length > 12")
+		chromium.See[any](b.Page, "history.back()")
+		b.Until("!document.querySelector('#requests').hidden")
+		chromium.See[any](b.Page, "location.hash = 'view=parts'")
+		b.Until("!document.querySelector('#parts').hidden && " +
 			"document.querySelector('#parts').innerText.includes('never matched')")
-		see[any](b, "history.back()")
-		b.until("!document.querySelector('#requests').hidden && " + row("configmaps/later"))
+		chromium.See[any](b.Page, "history.back()")
+		b.Until("!document.querySelector('#requests').hidden && " + row("configmaps/later"))
 		// The cells of the header are above those of the rows.
-		if !see[bool](b, `[...document.querySelectorAll('#heads > span')].every((head) => Math.abs(
+		if !chromium.See[bool](b.Page, `[...document.querySelectorAll('#heads > span')].every((head) => Math.abs(
 			head.getBoundingClientRect().left -
 			document.querySelector('#list .row > .' + head.className).getBoundingClientRect().left) < 1)`) {
 			t.Error("the header isn't aligned with the rows")
@@ -259,24 +260,24 @@ func TestPage(t *testing.T) {
 	})
 
 	b.run(t, "sums", func(t *testing.T) {
-		b.as(width, height, "light")
-		b.press("x", "2")
-		b.until("document.querySelectorAll('#chain tbody tr').length > 12")
-		b.until("document.querySelector('#chain .lead').innerText.includes('refusal')")
+		b.As(width, height, "light", "no-preference")
+		b.Press("x", "2")
+		b.Until("document.querySelectorAll('#chain tbody tr').length > 12")
+		b.Until("document.querySelector('#chain .lead').innerText.includes('refusal')")
 		b.shoot("chain")
-		b.press("3")
-		b.until("document.querySelector('#parts')?.innerText.includes('never matched')")
-		text := see[string](b, "document.querySelector('#parts').innerText")
+		b.Press("3")
+		b.Until("document.querySelector('#parts')?.innerText.includes('never matched')")
+		text := chromium.See[string](b.Page, "document.querySelector('#parts').innerText")
 		for _, want := range []string{"inject.sidecars.example", "never.sidecars.example", "no-latest", "⚠"} {
 			if !strings.Contains(text, want) {
 				t.Errorf("the view lacks %s:\n%s", want, text)
 			}
 		}
 		b.shoot("parts")
-		b.as(360, 740, "light")
-		b.press("1", "/", "w", "e", "b", kb.Enter, kb.Enter)
-		b.until("document.querySelector('#request h2')?.checkVisibility()")
-		if wide := see[int](b, "document.documentElement.scrollWidth"); wide > 360 {
+		b.As(360, 740, "light", "no-preference")
+		b.Press("1", "/", "w", "e", "b", kb.Enter, kb.Enter)
+		b.Until("document.querySelector('#request h2')?.checkVisibility()")
+		if wide := chromium.See[int](b.Page, "document.documentElement.scrollWidth"); wide > 360 {
 			t.Errorf("at 360 pixels the page is %d wide", wide)
 		}
 		b.shoot("narrow")
@@ -295,15 +296,15 @@ func TestWithoutRights(t *testing.T) {
 	cluster := servertest.Start(t)
 	address := command(t, "--kubeconfig="+cluster.Kubeconfig, "--as=alice", "-n", "default")
 	visit(b, address)
-	b.until("document.querySelector('#problem').innerText.includes('gatehouse:decisions-viewer')")
-	if says := see[string](b, "document.querySelector('#problem').innerText"); !strings.Contains(says, `"alice"`) ||
+	b.Until("document.querySelector('#problem').innerText.includes('gatehouse:decisions-viewer')")
+	if says := chromium.See[string](b.Page, "document.querySelector('#problem').innerText"); !strings.Contains(says, `"alice"`) ||
 		!strings.Contains(says, "kubectl create rolebinding") || !strings.Contains(says, "--namespace=default") {
 		t.Errorf("says %s", says)
 	}
 	grant(t, cluster.Client, "default", "alice")
-	b.until("document.querySelector('#state.live') && document.querySelector('#problem').hidden")
+	b.Until("document.querySelector('#state.live') && document.querySelector('#problem').hidden")
 	cluster.Kubectl(t, "default").OK("", "create", "configmap", "seen")
-	b.until(row("configmaps/seen"))
+	b.Until(row("configmaps/seen"))
 	b.quiet(address)
 }
 

@@ -9,6 +9,7 @@ import (
 	"syscall"
 	"testing"
 
+	"gatehouse.dev/test/chromium"
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/servertest"
 )
@@ -27,19 +28,19 @@ func TestSeveralServers(t *testing.T) {
 	two.OK("", "create", "configmap", "before")
 	b := newBrowser(t)
 	visit(b, command(t, "--kubeconfig="+one.Kubeconfig))
-	b.until("document.body.innerText.includes('configmaps/before')")
+	b.Until("document.body.innerText.includes('configmaps/before')")
 	two.OK("", "create", "configmap", "after")
-	b.until("document.body.innerText.includes('configmaps/after')")
+	b.Until("document.body.innerText.includes('configmaps/after')")
 	server := one.Kubectl(t, "default").OK("", "get", "decisions", "--field-selector=request.name=after",
 		`--output=jsonpath={.items[0].metadata.labels.decisions\.gatehouse\.dev/server}`)
-	see[any](b, "[...document.querySelectorAll('*')].findLast(e => e.innerText?.includes('configmaps/after')).click()")
-	b.until("document.querySelector('dl.facts')?.innerText.includes(" + quoted(server) + ")")
+	chromium.See[any](b.Page, "[...document.querySelectorAll('*')].findLast(e => e.innerText?.includes('configmaps/after')).click()")
+	b.Until("document.querySelector('dl.facts')?.innerText.includes(" + chromium.Quoted(server) + ")")
 
 	if err := syscall.Kill(servers[2].PID(), syscall.SIGSTOP); err != nil {
 		t.Fatal(err)
 	}
 	visit(b, command(t, "--kubeconfig="+one.Kubeconfig))
-	b.until("document.querySelector('#problem').innerText.includes('no answer within')")
-	b.until("document.querySelector('#state.live')")
-	b.until("document.body.innerText.includes('configmaps/after')")
+	b.Until("document.querySelector('#problem').innerText.includes('no answer within')")
+	b.Until("document.querySelector('#state.live')")
+	b.Until("document.body.innerText.includes('configmaps/after')")
 }
