@@ -142,7 +142,7 @@ type tourStep struct {
 const tourBegins = `This is a real Kubernetes API server, in this process. It ends with the tour.
 After each $ is a command that does the same. In another terminal you can look
 around meanwhile:
-  export KUBECONFIG=%s
+  %s
 `
 
 const tourEnds = `
@@ -159,7 +159,7 @@ var errLeft = errors.New("left")
 
 // run shows the steps.
 func (t *tour) run(ctx context.Context) error {
-	fmt.Fprintf(t.out, tourBegins, t.kubeconfig) // whose command is copied whole
+	fmt.Fprintf(t.out, tourBegins, useKubeconfig(t.kubeconfig)) // whose command is copied whole
 	skipped := false
 	for i, step := range tourSteps {
 		if step.follows && skipped {

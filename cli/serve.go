@@ -10,6 +10,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"runtime"
 	"strings"
 	"sync"
 	"syscall"
@@ -215,8 +216,8 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 		}
 		log.Show(true)
 		starting()
-		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  export KUBECONFIG=%s\n",
-			srv.AdminConfig().Host, absolutePath(config.API.AdminKubeconfig()))
+		fmt.Fprintf(c.OutOrStdout(), "gatehouse is ready at %s\nUse it:  %s\n",
+			srv.AdminConfig().Host, useKubeconfig(absolutePath(config.API.AdminKubeconfig())))
 		if terminal.IsTerminal(c.OutOrStdout()) {
 			fmt.Fprint(c.OutOrStdout(), firstSteps)
 		}
@@ -228,6 +229,14 @@ func run(ctx context.Context, c *cobra.Command, config *server.Config, log *serv
 	}()
 	context.AfterFunc(ctx, func() { tellSystemd(daemon.SdNotifyStopping) })
 	return srv.Run(ctx)
+}
+
+// useKubeconfig returns the command by which a shell's programs use a kubeconfig: on Windows that of PowerShell.
+func useKubeconfig(file string) string {
+	if runtime.GOOS == "windows" {
+		return "$env:KUBECONFIG = '" + file + "'"
+	}
+	return "export KUBECONFIG=" + file
 }
 
 // unreachableEtcd returns a warning at once if an etcd that a flag names can't be reached. The server goes
