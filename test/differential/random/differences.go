@@ -12,46 +12,52 @@ import (
 	"strings"
 )
 
+// asked is a request and the round that it is of.
+type asked struct {
+	Request
+	round []Request
+}
+
 // A difference is a difference that docs/differences.md has.
 type difference struct {
 	// words are docs/differences.md's.
 	words string
 	// explains reports whether it is why the two answers to the request differ.
-	explains func(r Request, ours, theirs Answer) bool
+	explains func(r asked, ours, theirs Answer) bool
 }
 
 // differences has the differences that random requests come across. Each is as narrow as the answers
 // allow.
 var differences = []difference{
-	{"names every violation of every LimitRange", func(_ Request, ours, theirs Answer) bool {
+	{"names every violation of every LimitRange", func(_ asked, ours, theirs Answer) bool {
 		return bothForbidden(ours, theirs) && limitPattern.MatchString(ours.message()) && limitPattern.MatchString(theirs.message())
 	}},
-	{"names every limit that is exceeded", func(_ Request, ours, theirs Answer) bool {
+	{"names every limit that is exceeded", func(_ asked, ours, theirs Answer) bool {
 		return bothForbidden(ours, theirs) && bothSay(ours, theirs, "exceeded quota: ")
 	}},
-	{"knows a new quota's usage when it is created", func(r Request, ours, theirs Answer) bool {
+	{"knows a new quota's usage when it is created", func(r asked, ours, theirs Answer) bool {
 		return strings.Contains(r.Path, "/resourcequotas") && equalWithout(ours, theirs, "status", "metadata.managedFields")
 	}},
-	{"tells every violation, not the first alone", func(_ Request, ours, theirs Answer) bool {
+	{"tells every violation, not the first alone", func(_ asked, ours, theirs Answer) bool {
 		return ours.Status >= 400 && theirs.Status >= 400 && bothSay(ours, theirs, "ValidatingAdmissionPolicy '")
 	}},
 	{"A client that writes a webhook configuration is warned of what an outage of its webhooks stops",
-		func(r Request, ours, theirs Answer) bool {
+		func(r asked, ours, theirs Answer) bool {
 			others := slices.DeleteFunc(slices.Clone(ours.Warnings), func(warning string) bool {
 				return strings.Contains(warning, " (to prevent it: ")
 			})
 			return strings.Contains(r.Path, "webhookconfigurations") && parts(ours, theirs) == "warnings " &&
 				slices.Equal(others, theirs.Warnings)
 		}},
-	{"Labels and annotations can be set before a kind's schema is known", func(_ Request, _, theirs Answer) bool {
+	{"Labels and annotations can be set before a kind's schema is known", func(_ asked, _, theirs Answer) bool {
 		return strings.Contains(theirs.message(), "no corresponding type for ") ||
 			strings.Contains(theirs.message(), "There can be a delay between when CustomResourceDefinitions are created and")
 	}},
-	{"and on an object that doesn't fit it", func(_ Request, ours, theirs Answer) bool {
+	{"and on an object that doesn't fit it", func(_ asked, ours, theirs Answer) bool {
 		return ours.Status < 500 && theirs.Status == http.StatusForbidden &&
 			strings.Contains(theirs.message(), "error applying patch: failed to convert original object to typed object")
 	}},
-	{"keeps redundant tolerations of a pod", func(r Request, ours, theirs Answer) bool {
+	{"keeps redundant tolerations of a pod", func(r asked, ours, theirs Answer) bool {
 		kept, left := tolerations(ours.Body), tolerations(theirs.Body)
 		if ours.Status == http.StatusUnprocessableEntity && theirs.Status < 300 { // as one of them is invalid
 			return strings.Contains(ours.message(), "spec.tolerations[") &&
@@ -63,23 +69,23 @@ var differences = []difference{
 		}
 		return len(kept) > len(left) && len(left) > 0 && equalWithout(ours, theirs, "spec.tolerations")
 	}},
-	{"goes by a pod's resources, not by the QoS class that a client sends", func(r Request, ours, theirs Answer) bool {
+	{"goes by a pod's resources, not by the QoS class that a client sends", func(r asked, ours, theirs Answer) bool {
 		return strings.Contains(r.text(), "qosClass") && (len(tolerations(ours.Body)) != len(tolerations(theirs.Body)) ||
 			theirs.Status >= 400 && strings.Contains(ours.String()+theirs.String(), "toleration"))
 	}},
-	{"It refuses a pod with a toleration that contradicts the namespace's", func(_ Request, ours, theirs Answer) bool {
+	{"It refuses a pod with a toleration that contradicts the namespace's", func(_ asked, ours, theirs Answer) bool {
 		return theirs.Status < 500 && ours.Status == http.StatusForbidden &&
 			strings.Contains(ours.message(), "namespace tolerations and pod tolerations conflict")
 	}},
-	{"can change the `scale` of a custom resource", func(r Request, _, theirs Answer) bool {
+	{"can change the `scale` of a custom resource", func(r asked, _, theirs Answer) bool {
 		return strings.HasSuffix(r.path(), "/scale") &&
 			strings.Contains(theirs.message(), "request to convert CR to an invalid group/version: autoscaling/v1")
 	}},
-	{"reads live what its cache doesn't show yet", func(r Request, ours, theirs Answer) bool {
+	{"reads live what its cache doesn't show yet", func(r asked, ours, theirs Answer) bool {
 		return strings.HasPrefix(r.As, "system:node:") && ours.Status == http.StatusNotFound && theirs.Status == ours.Status &&
 			strings.TrimPrefix(ours.message(), "pods ") == strings.TrimPrefix(theirs.message(), "pod ")
 	}},
-	{"a patch that changes nothing counts as no change", func(_ Request, ours, theirs Answer) bool {
+	{"a patch that changes nothing counts as no change", func(_ asked, ours, theirs Answer) bool {
 		const no, yes = `\"mutated\":false`, `\"mutated\":true`
 		first := theirs.Audit
 		if !rerunPattern.MatchString(ours.Audit) { // as there is no re-run, either
@@ -88,32 +94,40 @@ var differences = []difference{
 		return parts(ours, theirs) == "audit " && strings.Contains(ours.Audit, no) &&
 			strings.ReplaceAll(ours.Audit, yes, no) == strings.ReplaceAll(first, yes, no)
 	}},
-	{"is refused for that metric alone", func(r Request, ours, theirs Answer) bool {
+	{"is refused for that metric alone", func(r asked, ours, theirs Answer) bool {
 		return strings.Contains(r.path(), "/autoscaling/v2/") && ours.Status == theirs.Status &&
 			strings.Contains(theirs.String(), "spec.metrics[") && ours.Status == http.StatusUnprocessableEntity
 	}},
-	{"keeps the metrics that were sent", func(r Request, ours, theirs Answer) bool {
+	{"keeps the metrics that were sent", func(r asked, ours, theirs Answer) bool {
 		sent, more := metrics(ours), metrics(theirs)
 		return strings.Contains(r.path(), "/horizontalpodautoscalers") && parts(ours, theirs) == "body " && len(sent) > 0 &&
 			len(more) > len(sent) && reflect.DeepEqual(sent, more[:len(sent)]) && reflect.DeepEqual(sent[0], more[len(sent)])
 	}},
-	{"lets mirror pods refer to no API object at all", func(_ Request, ours, _ Answer) bool {
+	{"lets mirror pods refer to no API object at all", func(_ asked, ours, _ Answer) bool {
 		return ours.Status == http.StatusForbidden && strings.Contains(ours.message(), "a mirror pod may not reference ")
 	}},
-	{"name the webhook in every error", func(_ Request, ours, theirs Answer) bool {
+	{"name the webhook in every error", func(_ asked, ours, theirs Answer) bool {
 		return ours.Status == theirs.Status && !strings.Contains(theirs.message(), "webhook \"") &&
 			(ours.Status == http.StatusInternalServerError && strings.Contains(ours.message(), "webhook \"") ||
 				ours.Status == http.StatusForbidden && conditionPattern.ReplaceAllString(ours.message(), "") == theirs.message())
 	}},
-	{"says in every refusal that the backend failed", func(_ Request, ours, theirs Answer) bool {
+	{"says in every refusal that the backend failed", func(_ asked, ours, theirs Answer) bool {
 		return bothForbidden(ours, theirs) &&
 			strings.Replace(ours.message(), "error contacting webhook backend: ", "", 1) == theirs.message()
 	}},
 	{"PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403",
-		func(_ Request, ours, theirs Answer) bool {
+		func(_ asked, ours, theirs Answer) bool {
 			return ours.Status == http.StatusForbidden && theirs.Status == http.StatusInternalServerError &&
 				strings.Contains(ours.message(), strings.TrimPrefix(theirs.message(), "Internal error occurred: "))
 		}},
+	{"policies are evaluated in order of their names", func(_ asked, ours, theirs Answer) bool {
+		return ours.Status == theirs.Status && reflect.DeepEqual(ours.Body, theirs.Body) &&
+			slices.Equal(slices.Sorted(slices.Values(ours.Warnings)), slices.Sorted(slices.Values(theirs.Warnings))) &&
+			slices.Equal(slices.Sorted(slices.Values([]rune(ours.Audit))), slices.Sorted(slices.Values([]rune(theirs.Audit))))
+	}},
+	{"A charge is no request, so no webhook or policy is asked about it", func(r asked, ours, theirs Answer) bool {
+		return r.Verb == http.MethodPost && ours.Status < 300 && theirs.Status >= 400 && r.isAboutUpdates(theirs.message())
+	}},
 }
 
 var limitPattern = regexp.MustCompile(`(maximum|minimum|limit to request ratio).* usage per |(maximum|minimum) .* per |LimitRange`)
@@ -165,6 +179,32 @@ func has(list []any, element any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return reflect.DeepEqual(other, element) })
 }
 
+// webhookPattern is of the name of a webhook of a round.
+var webhookPattern = regexp.MustCompile(`webhook "(w\d+)\.` + namespaceToken + `-\d+\.`)
+
+// isAboutUpdates reports whether a message names a webhook of the round that is asked about updates only.
+func (r asked) isAboutUpdates(message string) bool {
+	name := webhookPattern.FindStringSubmatch(message)
+	if name == nil {
+		return false
+	}
+	found, others := false, false
+	for _, one := range r.round {
+		hooks, _ := field(one.Body, "webhooks").([]any)
+		for _, hook := range hooks {
+			if called, _ := field(hook, "name").(string); !strings.HasPrefix(called, name[1]+".") {
+				continue
+			}
+			rules, _ := field(hook, "rules").([]any)
+			for _, rule := range rules {
+				found = true
+				others = others || !reflect.DeepEqual(field(rule, "operations"), []any{"UPDATE"})
+			}
+		}
+	}
+	return found && !others
+}
+
 // conditionPattern is of what names a match condition of a webhook.
 var conditionPattern = regexp.MustCompile(`webhook "[^"]*": match condition "[^"]*": `)
 
@@ -184,7 +224,7 @@ func bothSay(ours, theirs Answer, text string) bool {
 
 // explain returns the words of docs/differences.md for why the answers differ, and "" if nothing there
 // says so.
-func explain(r Request, ours, theirs Answer) string {
+func explain(r asked, ours, theirs Answer) string {
 	for _, d := range differences {
 		if d.explains(r, ours, theirs) {
 			return d.words

@@ -62,7 +62,7 @@ func (s *Servers) Run(ctx context.Context, requests []Request) (*Finding, error)
 		}
 		answers = append(answers, [2]Answer{ours, theirs})
 		if different := parts(ours, theirs); different != "" {
-			words := explain(r, ours, theirs)
+			words := explain(asked{r, requests}, ours, theirs)
 			if words == "" {
 				return &Finding{i, different, ours, theirs}, nil
 			}
@@ -206,7 +206,7 @@ func (s *Servers) compareAudit(ctx context.Context, namespace string, requests [
 		if ours.Audit == theirs.Audit {
 			continue
 		}
-		if words := explain(requests[i], ours, theirs); words != "" {
+		if words := explain(asked{requests[i], requests}, ours, theirs); words != "" {
 			s.documented[words]++
 			continue
 		}

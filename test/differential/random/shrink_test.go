@@ -74,13 +74,24 @@ func TestExplain(t *testing.T) {
 	pod := func(node string, tolerations int) Answer {
 		return Answer{Status: 200, Body: map[string]any{"spec": map[string]any{"nodeName": node, "tolerations": make([]any, tolerations)}}}
 	}
+	hooks := configure("/hooks", "webhooks: [{name: w0.r0und.example.com, rules: [{operations: [UPDATE]}]}, "+
+		"{name: w1.r0und.example.com, rules: [{operations: [UPDATE, CREATE]}]}]")
+	refused := func(webhook string) Answer {
+		return answer(500, `failed calling webhook "`+webhook+`.r0und-7.example.com": no`)
+	}
+	warned := func(warnings ...string) Answer { return Answer{Status: 200, Warnings: warnings} }
 	for _, test := range []struct {
 		ours, theirs Answer
 		want         string
 	}{
+		{answer(201, ""), refused("w0"), "A charge is no request, so no webhook or policy is asked about it"},
+		{answer(201, ""), refused("w1"), ""},
+		{answer(201, ""), refused("w2"), ""},
+		{warned("a", "b"), warned("b", "a"), "policies are evaluated in order of their names"},
+		{warned("a", "b"), warned("b"), ""},
 		{quota("pods=1, cpu=1"), quota("pods=1"), "names every limit that is exceeded"},
 		{quota("pods=1"), answer(201, ""), ""},
-		{answer(403, "policy"), answer(500, "Internal error occurred: policy"), differences[len(differences)-1].words},
+		{answer(403, "policy"), answer(500, "Internal error occurred: policy"), "PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403"},
 		{answer(403, "one"), answer(500, "Internal error occurred: other"), ""},
 		{answer(404, "a"), answer(404, "b"), ""},
 		{pod("a", 2), pod("a", 1), "keeps redundant tolerations of a pod"},
@@ -88,7 +99,8 @@ func TestExplain(t *testing.T) {
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ a"), "keeps redundant tolerations of a pod"},
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ b"), ""},
 	} {
-		if got := explain(Request{Path: "/api/v1/namespaces/r0und/pods"}, test.ours, test.theirs); got != test.want {
+		pods := Request{Verb: http.MethodPost, Path: "/api/v1/namespaces/r0und/pods"}
+		if got := explain(asked{pods, []Request{hooks}}, test.ours, test.theirs); got != test.want {
 			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
 		}
 	}
