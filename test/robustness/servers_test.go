@@ -124,24 +124,8 @@ func (s *server) awaitReady(ctx context.Context) error {
 				return err
 			}
 		}
-		client, err := s.client(s.address)
-		if err != nil {
-			return err
-		}
-		defer client.CloseIdleConnections()
-		request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/readyz"), nil)
-		if err != nil {
-			return err
-		}
-		answer, err := client.Do(request)
-		if err != nil {
-			return err
-		}
-		defer answer.Body.Close()
-		if answer.StatusCode != http.StatusOK {
-			return errors.New(answer.Status)
-		}
-		return nil
+		_, err := s.get(ctx, "/readyz")
+		return err
 	})
 	if err != nil {
 		return fmt.Errorf("%s: %w", s.name, err)
@@ -151,25 +135,33 @@ func (s *server) awaitReady(ctx context.Context) error {
 
 // saveGoroutines writes what the server's goroutines do to a file beside its log.
 func (s *server) saveGoroutines(ctx context.Context) error {
-	client, err := s.client(s.address)
-	if err != nil {
-		return err
-	}
-	defer client.CloseIdleConnections()
-	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url("/debug/pprof/goroutine?debug=2"), nil)
-	if err != nil {
-		return err
-	}
-	answer, err := client.Do(request)
-	if err != nil {
-		return err
-	}
-	defer answer.Body.Close()
-	text, err := io.ReadAll(answer.Body)
+	text, err := s.get(ctx, "/debug/pprof/goroutine?debug=2")
 	if err != nil {
 		return err
 	}
 	return os.WriteFile(s.dir+".goroutines", text, 0o600)
+}
+
+// get returns what is at a path of the server, asked directly. Another status than 200 is an error.
+func (s *server) get(ctx context.Context, path string) ([]byte, error) {
+	client, err := s.client(s.address)
+	if err != nil {
+		return nil, err
+	}
+	defer client.CloseIdleConnections()
+	request, err := http.NewRequestWithContext(ctx, http.MethodGet, s.url(path), nil)
+	if err != nil {
+		return nil, err
+	}
+	answer, err := client.Do(request)
+	if err != nil {
+		return nil, err
+	}
+	defer answer.Body.Close()
+	if answer.StatusCode != http.StatusOK {
+		return nil, errors.New(answer.Status)
+	}
+	return io.ReadAll(answer.Body)
 }
 
 func (s *server) url(path string) string { return "https://" + s.address + path }
