@@ -17,6 +17,9 @@ import (
 	"time"
 )
 
+// validity is how long certificates are valid: longer than any test runs.
+const validity = 7 * 24 * time.Hour
+
 // Authority signs certificates. Each server has its own, except with WithAuthority.
 type Authority struct {
 	t    TB
@@ -31,7 +34,7 @@ func NewAuthority(t TB) *Authority {
 	template := &x509.Certificate{
 		Subject:               pkix.Name{CommonName: "webhooktest-ca"},
 		NotBefore:             time.Now().Add(-time.Hour),
-		NotAfter:              time.Now().Add(time.Hour),
+		NotAfter:              time.Now().Add(validity),
 		KeyUsage:              x509.KeyUsageCertSign | x509.KeyUsageDigitalSignature,
 		BasicConstraintsValid: true,
 		IsCA:                  true,
@@ -70,14 +73,14 @@ func (a *Authority) Serving(notAfter time.Time, hosts ...string) tls.Certificate
 	return tls.Certificate{Certificate: [][]byte{a.sign(template, key)}, PrivateKey: key}
 }
 
-// Client makes a certificate and key for a client named user. It is valid for an hour.
+// Client makes a certificate and key for a client named user. It is valid for a week.
 func (a *Authority) Client(user string) (certPEM, keyPEM []byte) {
 	a.t.Helper()
 	key := newKey(a.t)
 	der := a.sign(&x509.Certificate{
 		Subject:     pkix.Name{CommonName: user},
 		NotBefore:   time.Now().Add(-time.Hour),
-		NotAfter:    time.Now().Add(time.Hour),
+		NotAfter:    time.Now().Add(validity),
 		KeyUsage:    x509.KeyUsageDigitalSignature,
 		ExtKeyUsage: []x509.ExtKeyUsage{x509.ExtKeyUsageClientAuth},
 	}, key)

@@ -113,7 +113,7 @@ func (s *Server) SetHandler(handler http.Handler) { s.handler.Store(&handler) }
 // Rotate makes a new certificate of the same authority for later handshakes.
 func (s *Server) Rotate() {
 	s.t.Helper()
-	s.UseCertificate(s.Authority.Serving(time.Now().Add(time.Hour), s.hosts...))
+	s.UseCertificate(s.Authority.Serving(time.Now().Add(validity), s.hosts...))
 }
 
 // UseCertificate sets the certificate of later handshakes: an expired one, one for another host, one of
