@@ -67,7 +67,14 @@ var differences = []difference{
 		if a, b := ours.String(), theirs.String(); a != b && hunkPattern.ReplaceAllString(a, "") == hunkPattern.ReplaceAllString(b, "") {
 			return true
 		}
-		return len(kept) > len(left) && len(left) > 0 && equalWithout(ours, theirs, "spec.tolerations")
+		if ours.Status == http.StatusUnprocessableEntity && equalWithout(ours, theirs, "message", "details.causes") {
+			more, others := causes(ours)
+			fewer, same := causes(theirs)
+			return more > fewer && reflect.DeepEqual(others, same)
+		}
+		// Without the redundant ones an update may change nothing.
+		return len(kept) > len(left) && len(left) > 0 &&
+			equalWithout(ours, theirs, "spec.tolerations", "metadata.generation", "metadata.managedFields")
 	}},
 	{"goes by a pod's resources, not by the QoS class that a client sends", func(r asked, ours, theirs Answer) bool {
 		return strings.Contains(r.text(), "qosClass") && (len(tolerations(ours.Body)) != len(tolerations(theirs.Body)) ||
@@ -120,13 +127,31 @@ var differences = []difference{
 			return ours.Status == http.StatusForbidden && theirs.Status == http.StatusInternalServerError &&
 				strings.Contains(ours.message(), strings.TrimPrefix(theirs.message(), "Internal error occurred: "))
 		}},
+	{"and on an object that doesn't fit it", func(r asked, ours, theirs Answer) bool {
+		isIgnored := func(one Request) bool {
+			return field(one.Body, "kind") == "MutatingAdmissionPolicy" && field(one.Body, "spec", "failurePolicy") == "Ignore"
+		}
+		return slices.ContainsFunc(r.round, isIgnored) && equalWithout(ours, theirs, "metadata.labels.mutated", "metadata.managedFields")
+	}},
+	{"tells every error, which names its expression", func(_ asked, ours, theirs Answer) bool {
+		return strings.HasPrefix(ours.message(), theirs.message()+"\n") && strings.HasPrefix(theirs.message(), "policy '") &&
+			equalWithout(ours, theirs, "message")
+	}},
+	{"of several refusals the client always gets the same", func(_ asked, ours, theirs Answer) bool {
+		one, other := webhookPattern.FindStringSubmatch(ours.message()), webhookPattern.FindStringSubmatch(theirs.message())
+		return ours.Status >= 400 && theirs.Status >= 400 && one != nil && other != nil && one[1] != other[1]
+	}},
+	{"names the right that is missing", func(_ asked, ours, theirs Answer) bool {
+		before, _, ok := strings.Cut(ours.message(), ": not allowed to ")
+		return ok && bothForbidden(ours, theirs) && strings.HasPrefix(theirs.message(), before+": ")
+	}},
 	{"policies are evaluated in order of their names", func(_ asked, ours, theirs Answer) bool {
 		return ours.Status == theirs.Status && reflect.DeepEqual(ours.Body, theirs.Body) &&
 			slices.Equal(slices.Sorted(slices.Values(ours.Warnings)), slices.Sorted(slices.Values(theirs.Warnings))) &&
 			slices.Equal(slices.Sorted(slices.Values([]rune(ours.Audit))), slices.Sorted(slices.Values([]rune(theirs.Audit))))
 	}},
 	{"A charge is no request, so no webhook or policy is asked about it", func(r asked, ours, theirs Answer) bool {
-		return r.Verb == http.MethodPost && ours.Status < 300 && theirs.Status >= 400 && r.isAboutUpdates(theirs.message())
+		return r.Verb == http.MethodPost && ours.Status < 300 && theirs.Status >= 400 && r.isNoCreation(theirs.message())
 	}},
 }
 
@@ -151,11 +176,7 @@ func equalWithout(ours, theirs Answer, fields ...string) bool {
 		}
 		for _, object := range objects {
 			for _, one := range fields {
-				path := strings.Split(one, ".")
-				last := len(path) - 1
-				if parent, ok := field(object, path[:last]...).(map[string]any); ok {
-					delete(parent, path[last])
-				}
+				remove(object, strings.Split(one, ".")...)
 			}
 		}
 	}
@@ -163,6 +184,34 @@ func equalWithout(ours, theirs Answer, fields ...string) bool {
 	leave(ours.Body)
 	leave(theirs.Body)
 	return parts(ours, theirs) == ""
+}
+
+// remove removes a field of an object, and what is empty without it.
+func remove(value any, path ...string) {
+	object, ok := value.(map[string]any)
+	if !ok {
+		return
+	}
+	if len(path) > 1 {
+		remove(object[path[0]], path[1:]...)
+		if left, ok := object[path[0]].(map[string]any); !ok || len(left) > 0 {
+			return
+		}
+	}
+	delete(object, path[0])
+}
+
+// causes returns how many causes a refusal has about tolerations, and the others.
+func causes(a Answer) (tolerations int, others []any) {
+	list, _ := field(a.Body, "details", "causes").([]any)
+	for _, cause := range list {
+		if name, _ := field(cause, "field").(string); strings.HasPrefix(name, "spec.tolerations[") {
+			tolerations++
+		} else {
+			others = append(others, cause)
+		}
+	}
+	return tolerations, others
 }
 
 // metrics returns the metrics of a HorizontalPodAutoscaler. Version v1 has all but one kind in an annotation.
@@ -182,8 +231,8 @@ func has(list []any, element any) bool {
 // webhookPattern is of the name of a webhook of a round.
 var webhookPattern = regexp.MustCompile(`webhook "(w\d+)\.` + namespaceToken + `-\d+\.`)
 
-// isAboutUpdates reports whether a message names a webhook of the round that is asked about updates only.
-func (r asked) isAboutUpdates(message string) bool {
+// isNoCreation reports whether a message names a webhook of the round that isn't asked about creations.
+func (r asked) isNoCreation(message string) bool {
 	name := webhookPattern.FindStringSubmatch(message)
 	if name == nil {
 		return false
@@ -198,7 +247,8 @@ func (r asked) isAboutUpdates(message string) bool {
 			rules, _ := field(hook, "rules").([]any)
 			for _, rule := range rules {
 				found = true
-				others = others || !reflect.DeepEqual(field(rule, "operations"), []any{"UPDATE"})
+				operations, _ := field(rule, "operations").([]any)
+				others = others || has(operations, "CREATE") || has(operations, "*")
 			}
 		}
 	}
