@@ -115,7 +115,8 @@ var differences = []difference{
 	}},
 	{"name the webhook in every error", func(_ asked, ours, theirs Answer) bool {
 		return ours.Status == theirs.Status && !strings.Contains(theirs.message(), "webhook \"") &&
-			(ours.Status == http.StatusInternalServerError && strings.Contains(ours.message(), "webhook \"") ||
+			(ours.Status == http.StatusInternalServerError && strings.Contains(ours.message(), "webhook \"") &&
+				strings.HasSuffix(ours.message(), strings.TrimPrefix(theirs.message(), "Internal error occurred: ")) ||
 				ours.Status == http.StatusForbidden && conditionPattern.ReplaceAllString(ours.message(), "") == theirs.message())
 	}},
 	{"says in every refusal that the backend failed", func(_ asked, ours, theirs Answer) bool {
