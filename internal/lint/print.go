@@ -150,7 +150,11 @@ func (r *Report) junit(w io.Writer) error {
 // annotations returns the findings for code hosts.
 func (r *Report) annotations(version string) *annotation.Report {
 	report := &annotation.Report{Command: cmp.Or(r.Command, "gatehouse lint"), Version: version, Notes: r.Notes, Summary: r.headline(),
-		Partial: r.Summary.Unread > 0}
+		Partial: r.Summary.Unread > 0, Rules: map[string]annotation.Rule{}}
+	for _, rule := range Rules {
+		e := explanations[rule.ID]
+		report.Rules[rule.ID] = annotation.Rule{Title: rule.Title, Help: e.effect + "\n\nTo fix it: " + e.remedy}
+	}
 	for i := range r.Findings {
 		f := &r.Findings[i]
 		report.Findings = append(report.Findings, annotation.Finding{Level: annotation.Level(f.Severity), Rule: f.ID,

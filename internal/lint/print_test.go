@@ -25,6 +25,11 @@ func TestFormats(t *testing.T) {
 				t.Errorf("%s lacks %q:\n%s", format, want, b.String())
 			}
 		}
+		// Code hosts show what SARIF says of a finding's rule.
+		if want := "each write waits so long while the webhook hangs.\\n\\nTo fix it: "; format == "sarif" &&
+			!strings.Contains(b.String(), want) {
+			t.Errorf("%s lacks %q:\n%s", format, want, b.String())
+		}
 	}
 	if err := report.Write(&strings.Builder{}, "xml", "v1"); err == nil {
 		t.Error("an unknown format is no error")

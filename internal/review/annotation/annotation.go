@@ -41,12 +41,22 @@ type Finding struct {
 	Line int
 }
 
+// A Rule is what findings are filed under.
+type Rule struct {
+	// Title says in a few words what is found.
+	Title string
+	// Help says what that means and what to do, in Markdown.
+	Help string
+}
+
 // A Report has findings.
 type Report struct {
 	// Command is the command that made the report, such as gatehouse review; Version is the program's.
 	Command, Version string
 	Findings         []Finding
-	Notes            []string
+	// Rules say more about the findings' rules, by their names. A rule may be missing.
+	Rules map[string]Rule
+	Notes []string
 	// Partial is true if not everything was looked at.
 	Partial bool
 	// Summary is a line of text, which is a part of what GitHub writes only.
@@ -71,6 +81,11 @@ type (
 	rule struct {
 		ID               string `json:"id"`
 		ShortDescription text   `json:"shortDescription"`
+		Help             *help  `json:"help,omitempty"`
+	}
+	help struct {
+		Text     string `json:"text"`
+		Markdown string `json:"markdown"`
 	}
 	text struct {
 		Text string `json:"text"`
@@ -118,7 +133,11 @@ func (r *Report) SARIF(w io.Writer) error {
 		f := &r.Findings[i]
 		if !seen[f.Rule] {
 			seen[f.Rule] = true
-			one.Tool.Driver.Rules = append(one.Tool.Driver.Rules, rule{f.Rule, text{f.Rule}})
+			about := rule{ID: f.Rule, ShortDescription: text{f.Rule}}
+			if known, ok := r.Rules[f.Rule]; ok {
+				about.ShortDescription.Text, about.Help = known.Title, &help{known.Help, known.Help}
+			}
+			one.Tool.Driver.Rules = append(one.Tool.Driver.Rules, about)
 		}
 		at := location{Logical: []logicalLocation{{f.Object, "resource"}}}
 		if f.File != "" {
