@@ -35,6 +35,13 @@ var differences = []difference{
 	{"names every limit that is exceeded", func(_ asked, ours, theirs Answer) bool {
 		return bothForbidden(ours, theirs) && bothSay(ours, theirs, "exceeded quota: ")
 	}},
+	{"gives back what is deleted in the transaction of the deletion", func(r asked, ours, theirs Answer) bool {
+		isDeletion := func(one Request) bool {
+			return one.Verb == http.MethodDelete && strings.HasPrefix(one.Path, r.path()+"/")
+		}
+		return r.Verb == http.MethodPost && ours.Status < 300 && theirs.Status == http.StatusForbidden &&
+			strings.Contains(theirs.message(), "exceeded quota: ") && slices.ContainsFunc(r.round, isDeletion)
+	}},
 	{"knows a new quota's usage when it is created", func(r asked, ours, theirs Answer) bool {
 		return strings.Contains(r.Path, "/resourcequotas") && equalWithout(ours, theirs, "status", "metadata.managedFields")
 	}},
@@ -77,6 +84,10 @@ var differences = []difference{
 			equalWithout(ours, theirs, "spec.tolerations", "metadata.generation", "metadata.managedFields")
 	}},
 	{"goes by a pod's resources, not by the QoS class that a client sends", func(r asked, ours, theirs Answer) bool {
+		if slices.ContainsFunc(r.round, func(one Request) bool { return strings.Contains(one.text(), "qosClass") }) &&
+			equalWithout(ours, theirs, "spec.tolerations", "metadata.generation", "metadata.managedFields") {
+			return true
+		}
 		return strings.Contains(r.text(), "qosClass") && (len(tolerations(ours.Body)) != len(tolerations(theirs.Body)) ||
 			theirs.Status >= 400 && strings.Contains(ours.String()+theirs.String(), "toleration"))
 	}},
