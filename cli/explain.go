@@ -50,7 +50,7 @@ differences from Kubernetes' plugin.`,
 	}
 }
 
-// filesAddress is where the files are to which relative links of a manual page lead.
+// filesAddress is the address of the repository. Relative links of a manual page lead to its files.
 const filesAddress = "https://github.com/gatehouse/gatehouse/blob/main/"
 
 // linkTarget matches the end of a link in Markdown, with its target.

@@ -74,7 +74,7 @@ func newBrowser(t testing.TB) *browser {
 	return &browser{Page: chromium.Open(t), hosts: map[string]bool{}, paths: map[string]int{}}
 }
 
-// hear notes where the page went to, and what it complained about.
+// hear notes the page's requests and its complaints.
 func (b *browser) hear() {
 	requests, complaints := b.Heard()
 	for _, request := range requests {

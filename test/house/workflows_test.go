@@ -123,7 +123,7 @@ func workflowFaults(text string) []string {
 		if runner := fmt.Sprint(j.RunsOn); j.Uses == "" && (strings.Contains(runner, "-latest") || strings.Contains(runner, "self-hosted")) {
 			report("job %s runs on %s: name a version of GitHub's", name, runner)
 		}
-		// What others put into a cache must not get into what is published. One job may publish what another built.
+		// Others can write to a cache, so nothing from it may be published: not what another job built, either.
 		for _, s := range j.Steps {
 			if publishes && (strings.HasPrefix(s.Uses, "actions/cache") ||
 				strings.HasPrefix(s.Uses, "actions/setup-") && s.With["cache"] != false) {

@@ -274,7 +274,7 @@ func (r asked) isNoCreation(message string) bool {
 // conditionPattern is of what names a match condition of a webhook.
 var conditionPattern = regexp.MustCompile(`webhook "[^"]*": match condition "[^"]*": `)
 
-// hunkPattern is of where a text differs from another.
+// hunkPattern matches the numbers of lines in a diff.
 var hunkPattern = regexp.MustCompile(`@@ -\d+,\d+ \+\d+,\d+ @@`)
 
 // rerunPattern is of an audit annotation about the re-run of webhooks.
