@@ -74,8 +74,11 @@ func TestExplain(t *testing.T) {
 	pod := func(node string, tolerations int) Answer {
 		return Answer{Status: 200, Body: map[string]any{"spec": map[string]any{"nodeName": node, "tolerations": make([]any, tolerations)}}}
 	}
-	hooks := configure("/hooks", "webhooks: [{name: w0.r0und.example.com, rules: [{operations: [UPDATE]}]}, "+
-		"{name: w1.r0und.example.com, rules: [{operations: [UPDATE, CREATE]}]}]")
+	hooks := []Request{
+		configure(registration+"validatingwebhookconfigurations", "webhooks: [{name: w0.r0und.example.com, rules: [{operations: [UPDATE]}]}, "+
+			"{name: w1.r0und.example.com, rules: [{operations: [UPDATE, CREATE]}]}]"),
+		configure(registration+"mutatingwebhookconfigurations", "webhooks: [{name: w2.r0und.example.com}]"),
+	}
 	refused := func(webhook string) Answer {
 		return answer(500, `failed calling webhook "`+webhook+`.r0und-7.example.com": no`)
 	}
@@ -88,6 +91,8 @@ func TestExplain(t *testing.T) {
 		{answer(201, ""), refused("w1"), ""},
 		{answer(201, ""), refused("w2"), ""},
 		{refused("w0"), refused("w1"), "of several refusals the client always gets the same"},
+		{refused("w0"), refused("w2"), ""}, // it mutates
+		{refused("w0"), refused("w3"), ""},
 		{refused("w0"), answer(500, "other"), ""},
 		{answer(403, "policy 'a' no\npolicy 'b' no"), answer(403, "policy 'a' no"), "tells every error, which names its expression"},
 		{answer(403, "policy 'b' no\npolicy 'a' no"), answer(403, "policy 'a' no"), ""},
@@ -106,7 +111,7 @@ func TestExplain(t *testing.T) {
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ b"), ""},
 	} {
 		pods := Request{Verb: http.MethodPost, Path: "/api/v1/namespaces/r0und/pods"}
-		if got := explain(asked{pods, []Request{hooks}}, test.ours, test.theirs); got != test.want {
+		if got := explain(asked{pods, hooks}, test.ours, test.theirs); got != test.want {
 			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
 		}
 	}
