@@ -132,6 +132,9 @@ func countedAs(a admission.Attributes) (schema.GroupResource, bool) {
 	switch {
 	case a.GetNamespace() == "" || resource.Resource == "namespaces" || quota.IsIgnored(resource):
 		return resource, false
+	case a.GetSubresource() == "status":
+		// An update of the status of a Service that isn't there creates it.
+		return resource, a.GetOperation() == admission.Create
 	case a.GetSubresource() != "" && (a.GetSubresource() != "resize" || resource != corev1.Resource("pods")):
 		return resource, false
 	}

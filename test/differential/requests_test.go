@@ -253,6 +253,9 @@ func serviceRequests() []request {
 			"spec: {type: ExternalName, externalName: a.b}}"),
 		create("/api/v1/namespaces/limited/services",
 			"{kind: Service, apiVersion: v1, metadata: {name: s}, spec: {type: LoadBalancer, ports: [{port: 80}]}}"),
+		update("/api/v1/namespaces/limited/services/s/status"+dryRun,
+			"{kind: Service, apiVersion: v1, metadata: {name: s}, spec: {type: LoadBalancer, ports: [{port: 80}]}}").
+			withDifference("A Service that an update of its status creates needs room in a quota"),
 		patch("merge", services+"/s", "spec: {externalIPs: [192.0.2.1]}"),
 		patch("merge", services+"/s", "spec: {sessionAffinity: ClientIP}"),
 		deleteRequest(services+"/s", ""),

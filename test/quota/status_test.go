@@ -5,9 +5,11 @@ package quota
 
 import (
 	"fmt"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
@@ -71,5 +73,43 @@ func TestWritesAmongCharges(t *testing.T) {
 		case <-t.Context().Done():
 			t.Fatal(t.Context().Err())
 		}
+	}
+}
+
+// An update of a Service's status that creates it needs room as any creation does.
+func TestServicesThatTheirStatusCreates(t *testing.T) {
+	const namespace = "served"
+	client := clientOf(gatehousetest.Start(t))
+	namespaceWith(t, client, namespace, 0)
+	if _, err := client.CoreV1().ResourceQuotas(namespace).Create(t.Context(), &corev1.ResourceQuota{
+		ObjectMeta: metav1.ObjectMeta{Name: "q"},
+		Spec:       corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"services": resource.MustParse("1")}}}, createOptions); err != nil {
+		t.Fatal(err)
+	}
+	services := client.CoreV1().Services(namespace)
+	write := func(name string) (*corev1.Service, error) {
+		return services.UpdateStatus(t.Context(), &corev1.Service{ObjectMeta: metav1.ObjectMeta{Name: name},
+			Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}}}, metav1.UpdateOptions{})
+	}
+	one, err := write("one")
+	if err != nil {
+		t.Fatal(err)
+	}
+	if _, err := write("two"); !apierrors.IsForbidden(err) || !strings.Contains(err.Error(), "exceeded quota: q, requested: services=1") {
+		t.Errorf("a Service beyond the quota: %v", err)
+	}
+	if _, err := services.Get(t.Context(), "two", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("it is stored: %v", err)
+	}
+	one.Status.Conditions = []metav1.Condition{{Type: "Full", Status: metav1.ConditionTrue, Reason: "Full", LastTransitionTime: metav1.Now()}}
+	if _, err := services.UpdateStatus(t.Context(), one, metav1.UpdateOptions{}); err != nil {
+		t.Errorf("the status of a Service in a full namespace: %v", err)
+	}
+	q, err := client.CoreV1().ResourceQuotas(namespace).Get(t.Context(), "q", metav1.GetOptions{})
+	if err != nil {
+		t.Fatal(err)
+	}
+	if used := q.Status.Used[corev1.ResourceServices]; used.Value() != 1 {
+		t.Errorf("the quota counts %s", used.String())
 	}
 }

@@ -67,7 +67,8 @@ func Start(ctx context.Context, t *testing.T, bin string, enable []string, flags
 	if err := os.WriteFile(policy, []byte(auditPolicy), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+AuditLogFile)
+	// A test reads one file: a log that grew to 100 MB would go on in another.
+	flags = append(flags, "--audit-policy-file="+policy, "--audit-log-path="+AuditLogFile, "--audit-log-maxsize=10000")
 	// kube-apiserver calls a webhook again and again that doesn't answer.
 	gatehouse := append([]string{"--controllers=", "--webhook-breaker=false",
 		"--enable-admission-plugins=" + strings.Join(enable, ",")}, flags...)

@@ -40,8 +40,8 @@ func answerReview(w http.ResponseWriter, r *http.Request) {
 	case "fail":
 		http.Error(w, "broken", http.StatusInternalServerError)
 		return
-	case "settled":
-		response["warnings"] = []any{"webhook settled"}
+	case "settled", "mutating-settled":
+		response["warnings"] = []any{"webhook " + path.Base(r.URL.Path)}
 	case "warn":
 		response["warnings"] = []any{"careful with " + name}
 		response["auditAnnotations"] = map[string]any{"operation": request["operation"],

@@ -100,6 +100,12 @@ sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "%s/settle
 objectSelector: {matchLabels: {settled: r0und}},
 rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]}]}`, backendToken, authorityToken),
 		"webhook settled"}
+	mutatingWebhookMarker = marker{"mutatingwebhookconfigurations", fmt.Sprintf(`{kind: MutatingWebhookConfiguration,
+apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und}, webhooks: [{name: a.settled-r0und.example.com,
+sideEffects: None, admissionReviewVersions: [v1], clientConfig: {url: "%s/mutating-settled", caBundle: %s},
+objectSelector: {matchLabels: {settled: r0und}},
+rules: [{operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps]}]}]}`, backendToken, authorityToken),
+		"webhook mutating-settled"}
 	policyMarker = marker{"validatingadmissionpolicies", `{kind: ValidatingAdmissionPolicy,
 apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und}, spec: {matchConstraints: {resourceRules: [
 {operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [configmaps], resourceNames: [settled-r0und]}]},
@@ -119,7 +125,7 @@ apiVersion: admissionregistration.k8s.io/v1, metadata: {name: settled-r0und}, sp
 )
 
 // allMarkers are what settle may write.
-var allMarkers = []marker{webhookMarker, policyMarker, bindingMarker, mutatingMarker, mutatingBindingMarker}
+var allMarkers = []marker{webhookMarker, mutatingWebhookMarker, policyMarker, bindingMarker, mutatingMarker, mutatingBindingMarker}
 
 // settle waits until both servers have seen the configuration of a round. kube-apiserver reads
 // policies once a second, so it is only asked for them if there are some. A version that doesn't serve
@@ -128,6 +134,9 @@ func (s *Servers) settle(ctx context.Context, namespace string, requests []Reque
 	markers := []marker{webhookMarker}
 	configures := func(collection string) bool {
 		return slices.ContainsFunc(requests, func(r Request) bool { return r.Configures && strings.HasSuffix(r.Path, collection) })
+	}
+	if configures(mutatingWebhookMarker.collection) {
+		markers = append(markers, mutatingWebhookMarker)
 	}
 	if configures(policyMarker.collection) {
 		markers = append(markers, policyMarker, bindingMarker)

@@ -95,6 +95,8 @@ func TestExplain(t *testing.T) {
 		{refused("w0"), refused("w3"), ""},
 		{refused("w0"), answer(500, "other"), ""},
 		{answer(403, "policy 'a' no\npolicy 'b' no"), answer(403, "policy 'a' no"), "tells every error, which names its expression"},
+		{answer(403, "policy 'a' no\npolicy 'b' no"), answer(403, "policy 'b' no"), "tells every error, which names its expression"},
+		{answer(403, "policy 'a' no\npolicy 'b' no"), answer(403, "policy 'c' no"), ""},
 		{answer(403, "policy 'b' no\npolicy 'a' no"), answer(403, "policy 'a' no"), ""},
 		{answer(403, "can't: not allowed to update a"), answer(403, "can't: , <nil>"), "names the right that is missing"},
 		{answer(403, "can't: not allowed to update a"), answer(403, "won't: , <nil>"), ""},
@@ -113,6 +115,29 @@ func TestExplain(t *testing.T) {
 		pods := Request{Verb: http.MethodPost, Path: "/api/v1/namespaces/r0und/pods"}
 		if got := explain(asked{pods, hooks}, test.ours, test.theirs); got != test.want {
 			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
+		}
+	}
+	exceeded := func(what string) Answer { return answer(403, "exceeded quota: q, requested: "+what) }
+	unfit := func(metrics string) Answer {
+		return answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{\"metrics\":[`+metrics+`],\"minReplicas\":1}}": no`)
+	}
+	for _, test := range []struct {
+		path         string
+		ours, theirs Answer
+		want         string
+	}{
+		{"secrets", answer(201, ""), exceeded("secrets=1"), "gives back what is deleted in the transaction of the deletion"},
+		{"configmaps", answer(201, ""), exceeded("count/configmaps=1"), ""},
+		{"services", exceeded("services=1"), answer(201, ""), "A Service that an update of its status creates needs room in a quota"},
+		{"secrets", exceeded("secrets=1"), answer(201, ""), ""},
+		{"horizontalpodautoscalers", unfit("1"), unfit("1,1"), "keeps the metrics that were sent"},
+		{"horizontalpodautoscalers", unfit("1,1"), unfit("1"), ""},
+		{"horizontalpodautoscalers", unfit("1"), answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{}}": a much longer message`), ""},
+	} {
+		const namespace = "/api/v1/namespaces/r0und/"
+		round := []Request{{Verb: http.MethodDelete, Path: namespace + "secrets"}, {Verb: http.MethodPut, Path: namespace + "services/a/status"}}
+		if got := explain(asked{Request{Verb: http.MethodPost, Path: namespace + test.path}, round}, test.ours, test.theirs); got != test.want {
+			t.Errorf("%s: %v and %v are explained by %q, want %q", test.path, test.ours, test.theirs, got, test.want)
 		}
 	}
 }
