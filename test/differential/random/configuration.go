@@ -33,7 +33,7 @@ func configuration(rnd *rand.Rand) []Request {
 	all := []Request{
 		configure("/api/v1/namespaces", fmt.Sprintf(
 			"{kind: Namespace, apiVersion: v1, metadata: {name: r0und, labels: {%s}, annotations: {%s}}}", labels, annotations)),
-		configure(namespacePath+"/serviceaccounts", "{kind: ServiceAccount, apiVersion: v1, metadata: {name: default}}"),
+		configure(namespacePath+"/serviceaccounts", "{kind: ServiceAccount, apiVersion: v1, metadata: {name: default, annotations: {refused: pod-1}}}"),
 		configure("/apis/scheduling.k8s.io/v1/priorityclasses",
 			"{kind: PriorityClass, apiVersion: scheduling.k8s.io/v1, metadata: {name: high-r0und}, value: 1000}"),
 		configure("/apis/node.k8s.io/v1/runtimeclasses", `{kind: RuntimeClass, apiVersion: node.k8s.io/v1,
@@ -52,6 +52,15 @@ metadata: {name: reader}, rules: [{apiGroups: [""], resources: [pods, configmaps
 apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: reader}, roleRef: {kind: Role, name: reader,
 apiGroup: rbac.authorization.k8s.io}, subjects: [{kind: User, name: jane, apiGroup: rbac.authorization.k8s.io},
 {kind: ServiceAccount, name: default, namespace: r0und}]}`),
+		configure("/apis/rbac.authorization.k8s.io/v1/clusterroles", `{kind: ClusterRole, apiVersion: rbac.authorization.k8s.io/v1,
+metadata: {name: reader-r0und}, rules: [{apiGroups: [""], resources: [nodes], verbs: [get]}]}`),
+		configure("/apis/rbac.authorization.k8s.io/v1/clusterrolebindings", `{kind: ClusterRoleBinding,
+apiVersion: rbac.authorization.k8s.io/v1, metadata: {name: reader-r0und}, roleRef: {kind: ClusterRole, name: reader-r0und,
+apiGroup: rbac.authorization.k8s.io}}`),
+		configure("/apis/storage.k8s.io/v1/csidrivers", `{kind: CSIDriver, apiVersion: storage.k8s.io/v1,
+metadata: {name: driver-r0und}, spec: {attachRequired: false}}`),
+		configure("/apis/resource.k8s.io/v1/deviceclasses", `{kind: DeviceClass, apiVersion: resource.k8s.io/v1,
+metadata: {name: devices-r0und}, spec: {selectors: [{cel: {expression: "device.driver == 'd'"}}]}}`),
 	}
 	if rnd.IntN(3) == 0 {
 		all = append(all, configure(namespacePath+"/limitranges",
@@ -133,8 +142,14 @@ rules: [{scope: Namespaced, operations: [%s], %s}]`,
 // policy returns a policy for the round's namespace, and its binding.
 func policy(rnd *rand.Rand, i int) []Request {
 	kind, path := "ValidatingAdmissionPolicy", registration+"validatingadmissionpolic"
-	spec := "validations: [" + pick(rnd, validations...) + "]"
+	spec := "validations: [" + pick(rnd, validations...) + "]" + pick(rnd, "", "", "", auditAnnotations)
 	binding := "validationActions: [" + pick(rnd, "Deny", "Deny", "Warn", "Audit", "Warn, Audit", "Deny, Audit") + "]"
+	if rnd.IntN(4) == 0 {
+		spec = `paramKind: {apiVersion: v1, kind: ServiceAccount},
+validations: [{expression: "object.metadata.name != params.metadata.annotations.refused"}]`
+		binding += ", paramRef: {namespace: r0und, name: " + pick(rnd, "default", "none") + ", parameterNotFoundAction: " +
+			pick(rnd, "Allow", "Deny") + "}"
+	}
 	if rnd.IntN(3) == 0 {
 		kind, path = "MutatingAdmissionPolicy", registration+"mutatingadmissionpolic"
 		spec, binding = "reinvocationPolicy: "+pick(rnd, "Never", "IfNeeded")+", mutations: ["+pick(rnd, mutations...)+"]", ""
@@ -155,7 +170,11 @@ metadata: {name: %s}, spec: {policyName: %s, %s}}`, kind, name, name, binding)),
 	}
 }
 
+const auditAnnotations = `, auditAnnotations: [{key: written, valueExpression: "'of ' + object.metadata.name"}]`
+
 var validations = []string{
+	`{expression: "size(variables.of) < 2", messageExpression: "'labels: ' + string(size(variables.of))"}],
+variables: [{name: of, expression: "has(object.metadata.labels) ? object.metadata.labels : {}"}`,
 	`{expression: "object.metadata.name != 'pod-1'", message: not pod-1}`,
 	`{expression: "!has(object.metadata.labels) || !('app' in object.metadata.labels)",
 messageExpression: "'labels of ' + object.metadata.name"}`,

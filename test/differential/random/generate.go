@@ -53,11 +53,24 @@ type generator struct {
 func generate(rnd *rand.Rand, resources []*resource, n int) []Request {
 	g := &generator{rnd: rnd, resources: resources, named: map[string]int{}}
 	all := configuration(rnd)
+	g.remember(all)
 	g.keeps = slices.ContainsFunc(all, func(r Request) bool { return strings.HasSuffix(r.path(), "/resourcequotas") })
 	for range n {
 		all = append(all, g.request())
 	}
 	return all
+}
+
+// remember has the later requests concern what these create, too.
+func (g *generator) remember(requests []Request) {
+	for _, request := range requests {
+		name, _ := field(request.Body, "metadata", "name").(string)
+		for _, r := range g.resources {
+			if request.Verb == http.MethodPost && r.collection == request.Path && slices.Contains(r.verbs, "PUT") {
+				g.objects = append(g.objects, stored{r, name, request.Body.(map[string]any)})
+			}
+		}
+	}
 }
 
 // request returns the next request.
@@ -184,8 +197,8 @@ func (g *generator) read() Request {
 
 func (g *generator) delete() Request {
 	o := g.chooseObject()
-	query := ""
-	if g.keeps || slices.Contains(configuring, o.resource.name()) || g.rnd.IntN(4) == 0 {
+	query, dryRun := "", g.keeps || slices.Contains(configuring, o.resource.name()) || g.rnd.IntN(4) == 0
+	if dryRun {
 		query = "?dryRun=All"
 	}
 	var options any
@@ -195,6 +208,9 @@ func (g *generator) delete() Request {
 			"propagationPolicy: Foreground", "propagationPolicy: Orphan", "propagationPolicy: Bogus", "orphanDependents: true",
 			"preconditions: {uid: a}", "preconditions: {resourceVersion: \"1\"}", "unknown: x", "dryRun: [Some]")) {
 			options.(map[string]any)[key] = value
+		}
+		if dryRun { // beside a body the query has no effect
+			options.(map[string]any)["dryRun"] = []any{"All"}
 		}
 	}
 	path := o.path()

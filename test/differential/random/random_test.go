@@ -117,6 +117,7 @@ func compareSeed(ctx context.Context, t *testing.T, bin string, seed uint64, end
 
 // report repeats a finding, shrinks it, and fails with it.
 func report(ctx context.Context, t *testing.T, s *Servers, flags string, requests []Request, f *Finding, seen map[string]bool) {
+	defer func(sent int) { s.Sent = sent }(s.Sent)
 	again := func(requests []Request) *Finding {
 		g, err := s.Run(ctx, requests)
 		if err != nil {
@@ -132,7 +133,7 @@ func report(ctx context.Context, t *testing.T, s *Servers, flags string, request
 		// Which of several failures an answer tells may be a matter of chance.
 		s.unrepeated++
 		say := t.Logf
-		if f.Ours.Status >= http.StatusInternalServerError && f.Theirs.Status < http.StatusInternalServerError {
+		if failed(f.Ours) && !failed(f.Theirs) {
 			say = t.Errorf
 		}
 		say("%s: a difference that isn't there again: %s\nGatehouse\n%s\nkube-apiserver\n%s", flags,

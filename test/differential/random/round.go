@@ -21,7 +21,7 @@ type Servers struct {
 	backend      backend
 	runs         int
 	audited      [2]int64 // how much of the audit logs is read
-	// Sent counts the requests, those of repeated rounds too.
+	// Sent counts the requests, without those of rounds that are repeated.
 	Sent int
 	// unrepeated counts the differences that weren't there again.
 	unrepeated int
@@ -62,7 +62,7 @@ func (s *Servers) Run(ctx context.Context, requests []Request) (*Finding, error)
 		}
 		answers = append(answers, [2]Answer{ours, theirs})
 		if different := parts(ours, theirs); different != "" {
-			words := explain(asked{r, requests}, ours, theirs)
+			words := explain(asked{r, requests, answers[:i]}, ours, theirs)
 			if words == "" {
 				return &Finding{i, different, ours, theirs}, nil
 			}
@@ -215,7 +215,7 @@ func (s *Servers) compareAudit(ctx context.Context, namespace string, requests [
 		if ours.Audit == theirs.Audit {
 			continue
 		}
-		if words := explain(asked{requests[i], requests}, ours, theirs); words != "" {
+		if words := explain(asked{requests[i], requests, answers[:i]}, ours, theirs); words != "" {
 			s.documented[words]++
 			continue
 		}

@@ -113,30 +113,47 @@ func TestExplain(t *testing.T) {
 		{answer(422, "@@ -203,7 +203,18 @@ a"), answer(422, "@@ -196,7 +196,18 @@ b"), ""},
 	} {
 		pods := Request{Verb: http.MethodPost, Path: "/api/v1/namespaces/r0und/pods"}
-		if got := explain(asked{pods, hooks}, test.ours, test.theirs); got != test.want {
+		if got := explain(asked{Request: pods, round: hooks}, test.ours, test.theirs); got != test.want {
 			t.Errorf("%v and %v are explained by %q, want %q", test.ours, test.theirs, got, test.want)
 		}
 	}
-	exceeded := func(what string) Answer { return answer(403, "exceeded quota: q, requested: "+what) }
+	exceeded := func(what string) Answer { return answer(403, "a is forbidden: exceeded quota: q, requested: "+what) }
 	unfit := func(metrics string) Answer {
 		return answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{\"metrics\":[`+metrics+`],\"minReplicas\":1}}": no`)
 	}
+	counts := func(used string) Answer {
+		return Answer{Status: 200, Body: fromYAML("items: [{status: {used: {pods: " + used + "}}}]")}
+	}
+	made, refusedBefore := answer(201, ""), answer(403, "")
+	const services = "A Service that an update of its status creates needs room in a quota"
 	for _, test := range []struct {
 		path         string
+		before       Answer // to an update of the status of services/a
 		ours, theirs Answer
 		want         string
 	}{
-		{"secrets", answer(201, ""), exceeded("secrets=1"), "gives back what is deleted in the transaction of the deletion"},
-		{"configmaps", answer(201, ""), exceeded("count/configmaps=1"), ""},
-		{"services", exceeded("services=1"), answer(201, ""), "A Service that an update of its status creates needs room in a quota"},
-		{"secrets", exceeded("secrets=1"), answer(201, ""), ""},
-		{"horizontalpodautoscalers", unfit("1"), unfit("1,1"), "keeps the metrics that were sent"},
-		{"horizontalpodautoscalers", unfit("1,1"), unfit("1"), ""},
-		{"horizontalpodautoscalers", unfit("1"), answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{}}": a much longer message`), ""},
+		{"services", made, exceeded("services=1"), answer(201, ""), services},
+		{"services", made, exceeded("services=1, used: services=2"), exceeded("services=1, used: services=1"), services},
+		{"services", refusedBefore, exceeded("services=1"), answer(201, ""), ""},
+		{"services", refusedBefore, exceeded("services=1, used: services=2"), exceeded("services=1, used: services=1"), ""},
+		{"services/b/status", refusedBefore, exceeded("services=1"), answer(201, ""), services},
+		{"services/b/status", refusedBefore, exceeded("services=1"), answer(200, ""), ""},
+		{"secrets", made, exceeded("secrets=1"), answer(201, ""), ""},
+		{"secrets", made, answer(201, ""), exceeded("secrets=1"), ""},
+		{"resourcequotas", made, counts("1"), counts("2"), services},
+		{"resourcequotas", refusedBefore, counts("1"), counts("2"), ""},
+		{"resourcequotas", refusedBefore, counts("1"), Answer{Status: 200, Body: fromYAML("items: [{status: {}}]")},
+			"knows a new quota's usage when it is created"},
+		{"horizontalpodautoscalers", made, unfit("1"), unfit("1,1"), "keeps the metrics that were sent"},
+		{"horizontalpodautoscalers", made, unfit("1,1"), unfit("1"), ""},
+		{"horizontalpodautoscalers", made, unfit("1"), answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{}}": a longer message`), ""},
+		{"widgets/a/scale", made, answer(500, "panic"), answer(500, "request to convert CR to an invalid group/version: autoscaling/v1"), ""},
+		{"widgets/a/scale", made, Answer{}, answer(422, "request to convert CR to an invalid group/version: autoscaling/v1"), ""},
 	} {
 		const namespace = "/api/v1/namespaces/r0und/"
-		round := []Request{{Verb: http.MethodDelete, Path: namespace + "secrets"}, {Verb: http.MethodPut, Path: namespace + "services/a/status"}}
-		if got := explain(asked{Request{Verb: http.MethodPost, Path: namespace + test.path}, round}, test.ours, test.theirs); got != test.want {
+		round := []Request{{Verb: http.MethodPut, Path: namespace + "services/a/status"}}
+		r := asked{Request{Verb: http.MethodPost, Path: namespace + test.path}, round, [][2]Answer{{test.before, test.before}}}
+		if got := explain(r, test.ours, test.theirs); got != test.want {
 			t.Errorf("%s: %v and %v are explained by %q, want %q", test.path, test.ours, test.theirs, got, test.want)
 		}
 	}
