@@ -6,6 +6,7 @@ package random
 import (
 	"net/http"
 	"slices"
+	"strconv"
 	"strings"
 	"testing"
 )
@@ -118,8 +119,8 @@ func TestExplain(t *testing.T) {
 		}
 	}
 	exceeded := func(what string) Answer { return answer(403, "a is forbidden: exceeded quota: q, requested: "+what) }
-	unfit := func(metrics string) Answer {
-		return answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{\"metrics\":[`+metrics+`],\"minReplicas\":1}}": no`)
+	unfit := func(object string) Answer {
+		return answer(422, ` "" is invalid: patch: Invalid value: `+strconv.Quote(`{"metadata":{"uid":"uid","revision","name":"a"},`+object+`}`)+": no")
 	}
 	counts := func(used string) Answer {
 		return Answer{Status: 200, Body: fromYAML("items: [{status: {used: {pods: " + used + "}}}]")}
@@ -144,9 +145,11 @@ func TestExplain(t *testing.T) {
 		{"resourcequotas", refusedBefore, counts("1"), counts("2"), ""},
 		{"resourcequotas", refusedBefore, counts("1"), Answer{Status: 200, Body: fromYAML("items: [{status: {}}]")},
 			"knows a new quota's usage when it is created"},
-		{"horizontalpodautoscalers", made, unfit("1"), unfit("1,1"), "keeps the metrics that were sent"},
-		{"horizontalpodautoscalers", made, unfit("1,1"), unfit("1"), ""},
-		{"horizontalpodautoscalers", made, unfit("1"), answer(422, ` "" is invalid: patch: Invalid value: "{\"spec\":{}}": a longer message`), ""},
+		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1]}`), unfit(`"spec":{"metrics":[1,1]}`), "keeps the metrics that were sent"},
+		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1,1]}`), unfit(`"spec":{"metrics":[1]}`), ""},
+		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1]}`), unfit(`"spec":{"metrics":[1,1],"other":1}`), ""},
+		{"resourcequotas/q", refusedBefore, unfit(`"status":{"used":{"pods":"1"}}`), unfit(`"status":{}`), "knows a new quota's usage when it is created"},
+		{"resourcequotas/q", refusedBefore, unfit(`"status":{"used":{"pods":"1"}}`), unfit(`"status":{"used":{"pods":"2"}}`), ""},
 		{"widgets/a/scale", made, answer(500, "panic"), answer(500, "request to convert CR to an invalid group/version: autoscaling/v1"), ""},
 		{"widgets/a/scale", made, Answer{}, answer(422, "request to convert CR to an invalid group/version: autoscaling/v1"), ""},
 	} {
