@@ -124,12 +124,13 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 	if err := known.add(resultsFile, chosen); err != nil {
 		return err
 	}
+	judgement := judge(chosen, listed) // before the results of earlier runs
 	known.apply(specs)
 	board := scoreboard{version: version, specs: specs, list: list}
 	if err := os.WriteFile(scoreboardFile, board.markdown(), 0o644); err != nil {
 		return err
 	}
-	return judge(chosen, listed)
+	return judgement
 }
 
 // again runs this program with the same arguments in a network and mounts of its own.

@@ -6,6 +6,7 @@
 package main
 
 import (
+	"os"
 	"path/filepath"
 	"testing"
 	"time"
@@ -44,6 +45,21 @@ func TestResultsAreKept(t *testing.T) {
 	known.apply(specs)
 	if specs[0].state != statePassed {
 		t.Errorf("one is %s, want its last result", specs[0].state)
+	}
+}
+
+// TestReportOfASuiteThatFails checks that a run whose own setup fails has no results.
+func TestReportOfASuiteThatFails(t *testing.T) {
+	for state, fails := range map[string]bool{"passed": false, "failed": true, "panicked": true, "timedout": true, "interrupted": true} {
+		file := filepath.Join(t.TempDir(), "report.json")
+		content := `[{"SpecReports": [{"LeafNodeType": "It", "LeafNodeText": "one", "State": "passed"},
+			{"LeafNodeType": "SynchronizedBeforeSuite", "State": "` + state + `"}]}]`
+		if err := os.WriteFile(file, []byte(content), 0o600); err != nil {
+			t.Fatal(err)
+		}
+		if err := readReport(file, func(*spec) {}); (err != nil) != fails {
+			t.Errorf("a setup that is %s: %v", state, err)
+		}
 	}
 }
 

@@ -29,6 +29,9 @@ const (
 	stateMissing = "not run" // is in no report
 )
 
+// failedStates are those of what didn't come to its end, or came to a bad one.
+var failedStates = []string{"failed", "panicked", "timedout", "aborted", "interrupted"}
+
 // A spec is one test.
 type spec struct {
 	sig, text string
@@ -100,8 +103,8 @@ func readReport(file string, each func(*spec)) error {
 	for _, r := range reports {
 		for _, s := range r.SpecReports {
 			if s.LeafNodeType != "It" {
-				if s.State == "failed" { // the suite's own setup
-					return fmt.Errorf("%s: %s: %s", file, s.LeafNodeType, s.Failure.Message)
+				if slices.Contains(failedStates, s.State) { // the suite's own setup
+					return fmt.Errorf("%s: %s %s: %s", file, s.LeafNodeType, s.State, s.Failure.Message)
 				}
 				continue
 			}

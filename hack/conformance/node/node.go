@@ -126,7 +126,7 @@ func (n *Node) Prepare(ctx context.Context, version string, nodes ...string) err
 func (n *Node) register(ctx context.Context, name, version string) error {
 	object := &corev1.Node{
 		ObjectMeta: metav1.ObjectMeta{Name: name, Labels: map[string]string{corev1.LabelHostname: name,
-			corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64"}},
+			corev1.LabelOSStable: "linux", corev1.LabelArchStable: "amd64", corev1.LabelTopologyZone: "zone-of-" + name}},
 		Status: corev1.NodeStatus{
 			Capacity: allocatable, Allocatable: allocatable,
 			Addresses:       []corev1.NodeAddress{{Type: corev1.NodeInternalIP, Address: firstIP.String()}},
