@@ -104,6 +104,8 @@ JSONPatch{op: 'replace', path: '/data', value: {'c': 'd'}}]`)),
 		mutatingPolicy("name", "other", "", applyMutation(`Object{metadata: Object.metadata{name: 'other'}}`)),
 		mutatingPolicy("immutable", policyLabel, "", applyMutation(`Object{immutable: true, metadata: Object.metadata{
 labels: {'by': 'policy'}}}`)),
+		mutatingPolicy("immutable-empty", policyLabel, "", applyMutation(mutatedLabel)).
+			withObject("configmaps", configMaps, configMap("m-immutable-empty", "data: {}, immutable: true")).withWrites(),
 		mutatingPolicy("nothing", policyLabel, "", applyMutation("Object{}"), patchMutation("[JSONPatch{}].filter(p, false)"),
 			applyMutation(mutatedLabel)),
 		mutatingPolicy("conditions", policyLabel, `matchConditions: [{name: is-b, expression: "object.data.a == 'b'"}]`,
