@@ -20,7 +20,7 @@
 // history as lines of JSON (see the package check), the logs, and the data of etcd and of the servers.
 //
 //   - linearizability: no order of the requests to an object explains the answers.
-//   - writes: an acknowledged write is lost, or a refused one is stored.
+//   - writes: an acknowledged write or deletion is lost, or a refused write is stored.
 //   - lists: a list isn't what was stored at its revision, or lacks what was acknowledged before it.
 //   - watches: an event is missing, wrong, there twice or in the wrong order.
 //   - quotas: a quota's usage isn't that of the objects at a revision of etcd.
@@ -29,10 +29,15 @@
 //   - decisions: a request has no decision, two, or one that doesn't fit its answer.
 //   - clocks: a server's clock wasn't as the test set it.
 //   - leases: the controllers of two servers worked at the same time.
+//   - lives: a server panicked, ended by itself, or was told to end and did so too late or with an error.
 //   - revisions: the record of etcd's history has a gap. The other checks prove nothing then.
 //   - enough: too little happened for the checks to mean anything.
 //
 // A run also fails if not all works again within a minute after a fault.
+//
+// A server that isn't ready yet may end by itself only while a fault keeps it from etcd, and one that is told
+// to end then may end late or with an error. Faults of etcd's members, of their disks and of the network to
+// them are such faults; those that only servers and their clients have aren't.
 //
 // # To add a fault or a check
 //

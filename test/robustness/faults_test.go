@@ -26,17 +26,20 @@ type fault struct {
 	// isShort is true if the fault must end before a lease does. A process that is stopped for longer
 	// finds out too late that another one leads, as with all leases of Kubernetes.
 	isShort bool
+	// hidesEtcd is true if servers may get no answer from etcd in time, perhaps only because of another such
+	// fault at the same time. A server that starts then may end by itself.
+	hidesEtcd bool
 	// begin begins the fault. It returns what it did to which node, and what ends it, or nil.
 	begin func(ctx context.Context, r *run) (detail string, end func() error, err error)
 }
 
 var faults = []fault{
-	{kind: "kill a member", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "kill a member", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m := r.anyMember(ctx)
 		m.kill()
 		return m.name, nil, nil // recover starts what has ended
 	}},
-	{kind: "kill two members", begin: func(_ context.Context, r *run) (string, func() error, error) {
+	{kind: "kill two members", hidesEtcd: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		spared := r.random.IntN(3)
 		for i, m := range r.members.all {
 			if i != spared {
@@ -45,19 +48,18 @@ var faults = []fault{
 		}
 		return fmt.Sprintf("all but etcd-%d", spared), nil, nil
 	}},
-	{kind: "stop a member", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "stop a member", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m := r.anyMember(ctx)
 		m.signal(syscall.SIGSTOP)
 		return m.name, func() error { m.signal(syscall.SIGCONT); return nil }, nil
 	}},
-	{kind: "slow a member", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "slow a member", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m := r.anyMember(ctx)
 		return m.name, slow(&m.process), nil
 	}},
 	{kind: "kill a server", begin: func(_ context.Context, r *run) (string, func() error, error) {
 		s := r.anyServer()
-		s.kill()
-		s.end(true)
+		s.crash()
 		return s.name, nil, s.run(time.Duration(s.life.Skew))
 	}},
 	{kind: "restart a server", begin: func(_ context.Context, r *run) (string, func() error, error) {
@@ -69,22 +71,23 @@ var faults = []fault{
 		s.signal(syscall.SIGSTOP)
 		return s.name, func() error { s.signal(syscall.SIGCONT); return nil }, nil
 	}},
-	{kind: "isolate a member", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "isolate a member", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m := r.anyMember(ctx)
 		r.net.set(condition{isCut: true}, r.peers(m.name, true, true)...)
 		return m.name, nil, nil // recover heals the network
 	}},
-	{kind: "cut a member one way", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "cut a member one way", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m, isOut := r.anyMember(ctx), r.random.IntN(2) == 0
 		r.net.set(condition{isCut: true}, r.peers(m.name, isOut, !isOut)...)
 		return fmt.Sprintf("%s, out: %t", m.name, isOut), nil, nil
 	}},
-	{kind: "cut a server from a member", begin: func(ctx context.Context, r *run) (string, func() error, error) {
-		s, m := r.anyServer(), r.anyMember(ctx)
-		r.net.set(condition{isCut: true}, link{s.name, m.name}, link{m.name, s.name})
-		return s.name + ", " + m.name, nil, nil
-	}},
-	{kind: "cut a server from etcd", begin: func(_ context.Context, r *run) (string, func() error, error) {
+	{kind: "cut a server from a member", hidesEtcd: true,
+		begin: func(ctx context.Context, r *run) (string, func() error, error) {
+			s, m := r.anyServer(), r.anyMember(ctx)
+			r.net.set(condition{isCut: true}, link{s.name, m.name}, link{m.name, s.name})
+			return s.name + ", " + m.name, nil, nil
+		}},
+	{kind: "cut a server from etcd", hidesEtcd: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		s, c := r.anyServer(), condition{isCut: true}
 		if r.random.IntN(2) == 0 {
 			c = condition{refuses: true}
@@ -104,12 +107,12 @@ var faults = []fault{
 		r.net.set(condition{refuses: true}, link{"clients", s.name})
 		return s.name, nil, nil
 	}},
-	{kind: "delay", begin: func(_ context.Context, r *run) (string, func() error, error) {
+	{kind: "delay", hidesEtcd: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		c := condition{delay: time.Duration(5+r.random.IntN(200)) * time.Millisecond}
 		r.net.set(c, r.someLinks()...)
 		return fmt.Sprint(c.delay), nil, nil
 	}},
-	{kind: "slow the network", begin: func(_ context.Context, r *run) (string, func() error, error) {
+	{kind: "slow the network", hidesEtcd: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		c := condition{rate: 10_000 + r.random.IntN(200_000)}
 		r.net.set(c, r.someLinks()...)
 		return fmt.Sprintf("%d bytes/s", c.rate), nil, nil
@@ -131,11 +134,11 @@ var faults = []fault{
 		m := r.anyMember(ctx)
 		return m.name, nil, r.members.replace(ctx, m)
 	}},
-	{kind: "fill a disk", begin: func(_ context.Context, r *run) (string, func() error, error) {
+	{kind: "fill a disk", hidesEtcd: true, begin: func(_ context.Context, r *run) (string, func() error, error) {
 		m := r.members.all[0]
 		return m.name, m.disk.free, m.disk.fill()
 	}},
-	{kind: "slow a disk", begin: func(ctx context.Context, r *run) (string, func() error, error) {
+	{kind: "slow a disk", hidesEtcd: true, begin: func(ctx context.Context, r *run) (string, func() error, error) {
 		m, delay := r.anyMember(ctx), time.Duration(20+r.random.IntN(500))*time.Millisecond
 		return fmt.Sprintf("%s by %s", m.name, delay), func() error { return os.Remove(m.delay) },
 			os.WriteFile(m.delay, []byte(delay.String()), 0o600)
@@ -149,7 +152,7 @@ var faults = []fault{
 // restart lets the server end, and starts it again with a clock that is ahead.
 func (s *server) restart(ahead time.Duration) error {
 	s.signal(syscall.SIGCONT)
-	s.end(s.terminate(20 * time.Second))
+	s.stop(20 * time.Second)
 	return s.run(ahead)
 }
 

@@ -84,6 +84,13 @@ func (p *process) done() <-chan struct{} {
 	return p.ended
 }
 
+// exit says how the process ended, which it has.
+func (p *process) exit() string {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	return p.command.ProcessState.String()
+}
+
 func (p *process) hasEnded() bool {
 	select {
 	case <-p.done():

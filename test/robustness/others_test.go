@@ -13,6 +13,7 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/test/robustness/check"
 )
@@ -49,7 +50,7 @@ func (c *client) quotas(ctx context.Context) {
 				grace = 0
 			}
 			mine[i].isDeleted = true
-			o.Verb, o.Resource, o.Name = "delete", mine[i].resource, mine[i].name
+			o.Verb, o.Resource, o.Name, o.Grace = "delete", mine[i].resource, mine[i].name, grace
 			c.send(o, http.MethodDelete, path(check.Quotas, o.Resource, o.Name), asJSON, object{"gracePeriodSeconds": grace})
 			stays := o.Resource == "pods" && grace > 0
 			if o.Code == http.StatusOK && !stays || o.Code == http.StatusNotFound {
@@ -116,7 +117,7 @@ func (c *client) watch(ctx context.Context, others []*client, end func() int64) 
 		}
 		at := all[c.random.IntN(len(all))]
 		w := &check.Watch{Client: c.name, Server: at.server.name, From: from, Start: time.Now().UnixNano()}
-		isTooOld := at.follow(ctx, w, end)
+		at.follow(ctx, w, end)
 		w.End = time.Now().UnixNano()
 		c.record.add(check.WatchesFile, w)
 		for _, event := range w.Events {
@@ -127,7 +128,7 @@ func (c *client) watch(ctx context.Context, others []*client, end func() int64) 
 		switch last := end(); {
 		case last > 0 && from >= last:
 			return true
-		case isTooOld:
+		case w.Code == http.StatusGone || w.Error == http.StatusGone:
 			from = 0
 		case last == 0 && len(told) > 0 && c.random.IntN(3) == 0:
 			from = told[c.random.IntN(len(told))] // once more
@@ -137,8 +138,8 @@ func (c *client) watch(ctx context.Context, others []*client, end func() int64) 
 	return false
 }
 
-// follow makes one watch. It reports whether the server has no events of that age.
-func (c *client) follow(ctx context.Context, w *check.Watch, end func() int64) (isTooOld bool) {
+// follow makes one watch, until it ends or has told the revision that end returns.
+func (c *client) follow(ctx context.Context, w *check.Watch, end func() int64) {
 	seconds := 2 + c.random.IntN(10)
 	ctx, cancel := context.WithTimeout(ctx, time.Duration(seconds)*time.Second+patience)
 	defer cancel()
@@ -147,21 +148,21 @@ func (c *client) follow(ctx context.Context, w *check.Watch, end func() int64) (
 	request, err := http.NewRequestWithContext(ctx, http.MethodGet, url, nil)
 	if err != nil {
 		c.record.t.Error(err)
-		return false
+		return
 	}
 	answer, err := c.http.Do(request)
 	if err != nil {
-		return false
+		return
 	}
 	defer answer.Body.Close()
-	if answer.StatusCode != http.StatusOK {
-		return answer.StatusCode == http.StatusGone
+	if w.Code = answer.StatusCode; w.Code != http.StatusOK {
+		return
 	}
 	lines := bufio.NewReader(answer.Body)
 	for {
 		line, err := lines.ReadBytes('\n')
 		if err != nil {
-			return false // half a line isn't an event
+			return // half a line isn't an event
 		}
 		var event struct {
 			Type   string
@@ -169,21 +170,26 @@ func (c *client) follow(ctx context.Context, w *check.Watch, end func() int64) (
 		}
 		if err := json.Unmarshal(line, &event); err != nil {
 			c.record.t.Errorf("%s: %v in %s", c.name, err, line)
-			return false
+			return
 		}
 		if event.Type == "ERROR" {
-			return true
+			var status metav1.Status
+			if err := json.Unmarshal(event.Object, &status); err != nil || status.Code == 0 {
+				c.record.t.Errorf("%s: no code in %s", c.name, line)
+			}
+			w.Error = int(status.Code)
+			return
 		}
 		var one corev1.ConfigMap
 		if err := json.Unmarshal(event.Object, &one); err != nil {
 			c.record.t.Errorf("%s: %v in %s", c.name, err, line)
-			return false
+			return
 		}
 		seen := describe(&one)
 		w.Events = append(w.Events, check.WatchEvent{Type: event.Type, Name: seen.Name, Revision: seen.Revision,
 			Value: seen.Value})
 		if last := end(); last > 0 && seen.Revision >= last {
-			return false
+			return
 		}
 	}
 }

@@ -46,8 +46,7 @@ func startServers(t testing.TB, dir string, n *network, m *members, r *record) (
 	t.Helper()
 	for i := range 2 {
 		name := filepath.Join(dir, fmt.Sprintf("server-%d", i))
-		s := &server{process: process{name: filepath.Base(name), log: name + ".log"}, record: r, dir: name,
-			address: freeAddress(t)}
+		s := &server{process: process{name: filepath.Base(name)}, record: r, dir: name, address: freeAddress(t)}
 		s.proxied = n.proxy(t, "clients", s.name, s.address)
 		var endpoints []string
 		for _, one := range m.all {
@@ -101,25 +100,45 @@ func (s *server) run(skew time.Duration) error {
 		return err
 	}
 	s.lives++
+	name := fmt.Sprintf("%s-%d", s.name, s.lives)
 	s.life = check.Life{Server: s.name, Start: time.Now().UnixNano(), Skew: skew.Nanoseconds(),
-		Decisions: strings.Replace(check.DecisionsFiles, "*", fmt.Sprintf("%s-%d", s.name, s.lives), 1)}
-	command := exec.Command(self, "serve", "--data-dir="+s.dir, "--secure-port="+port, "--etcd-servers="+s.etcd,
+		Decisions: strings.Replace(check.DecisionsFiles, "*", name, 1), Log: name + ".log"}
+	s.log = filepath.Join(s.record.dir, s.life.Log)
+	// Without -v the log doesn't show what happens while the server starts and ends.
+	command := exec.Command(self, "serve", "-v=1", "--data-dir="+s.dir, "--secure-port="+port, "--etcd-servers="+s.etcd,
 		"--decision-log-path="+filepath.Join(s.record.dir, s.life.Decisions), "--decision-log-maxsize=10000")
 	command.Env = append(os.Environ(), as+"=server", clockAhead+"="+skew.String())
 	return s.start(command, program.Start)
 }
 
-// end records the end of a process.
-func (s *server) end(killed bool) {
-	s.life.End, s.life.Killed = time.Now().UnixNano(), killed
+// crash kills the process, unless it has ended by itself.
+func (s *server) crash() {
+	s.life.ByItself = s.hasEnded()
+	s.kill()
+	s.life.Killed = true
+	s.recordEnd()
+}
+
+// stop tells the process to end, unless it has ended by itself, and kills it if that takes too long.
+func (s *server) stop(limit time.Duration) {
+	s.life.ByItself = s.hasEnded()
+	s.life.Late = s.terminate(limit)
+	s.life.Killed = s.life.ByItself || s.life.Late
+	s.recordEnd()
+}
+
+// recordEnd records the life of a process that has ended.
+func (s *server) recordEnd() {
+	s.life.End, s.life.Exit = time.Now().UnixNano(), s.exit()
 	s.record.add(check.LivesFile, s.life)
 }
 
-// awaitReady waits until the server is ready, and starts it again if it ends before that.
+// awaitReady waits until the server is ready, and starts it again if it has ended. The checks say whether it
+// may have.
 func (s *server) awaitReady(ctx context.Context) error {
 	err := within(ctx, recovery, func(ctx context.Context) error {
 		if s.hasEnded() {
-			s.end(true)
+			s.crash()
 			if err := s.run(time.Duration(s.life.Skew)); err != nil {
 				return err
 			}

@@ -124,7 +124,7 @@ var (
 	// tokenPattern is of the tokens of service accounts.
 	tokenPattern = regexp.MustCompile(`^eyJ[\w-]+\.[\w-]+\.[\w-]+$`)
 	// versionPattern is of resource versions in messages.
-	versionPattern = regexp.MustCompile(`(resource version: |ResourceVersion: |ResourceVersion in record \()\d+`)
+	versionPattern = regexp.MustCompile(`(resource version: |ResourceVersion: |ResourceVersion in record \(|ResourceVersion in object meta: )\d+`)
 	// portPattern is of node ports that the server has chosen.
 	portPattern = regexp.MustCompile(`\b3[0-2]\d{3}\b`)
 	// generatedPattern is of generated names, which validation quotes.

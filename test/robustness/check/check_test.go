@@ -5,9 +5,6 @@ package check
 
 import (
 	"encoding/json"
-	"maps"
-	"os"
-	"path/filepath"
 	"slices"
 	"strings"
 	"testing"
@@ -17,8 +14,6 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-
-	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 const second = int64(time.Second)
@@ -69,8 +64,8 @@ func operation(id, verb string, start int64, code int, object *Object) Operation
 	return o
 }
 
-func decision(id string, code int, at int64, agent string) Decision {
-	return Decision{ID: id, Code: code, Time: at * second, UserAgent: agent}
+func decision(id string, code int, at int64, user string) Decision {
+	return Decision{ID: id, Code: code, Time: at * second, User: user}
 }
 
 // right returns a history without a violation. The clock of the second server is 20 seconds ahead.
@@ -106,31 +101,35 @@ func right() *History {
 	w5.Expected = "w2"
 	w6 := operation("w6", "create", 12, 0, nil)
 	w6.Name = "b"
+	w9 := operation("w9", "update", 13, 422, nil)
 	w7 := operation("w7", "patch", 14, 0, nil) // didn't happen
 	q1 := operation("q1", "create", 20, 201, &Object{Name: "x", Revision: 7})
 	q1.Namespace, q1.Name, q1.Value = Quotas, "x", ""
 	q2 := operation("q2", "create", 22, 403, nil)
 	q2.Namespace, q2.Name, q2.Value, q2.Message = Quotas, "y", "", "exceeded quota"
+	q3 := operation("q3", "delete", 24, 200, nil)
+	q3.Namespace, q3.Name = Quotas, "x"
 	list := operation("l1", "list", 16, 200, nil)
 	list.Name, list.List = "", &List{Revision: 8, Objects: []Object{*object(4, "w4", 2), {Name: "b", Revision: 5, Value: "w6"}}}
 	old := operation("l2", "list", 18, 200, nil)
 	old.Name, old.MayBeOld, old.List = "", true, &List{Revision: 1, Objects: []Object{*object(1, "w1", 1)}}
 	h.Operations = []Operation{operation("w1", "create", 0, 201, object(1, "w1", 1)), w2,
 		operation("g1", "get", 4, 200, object(2, "w2", 1)), operation("w3", "delete", 6, 200, nil),
-		operation("g2", "get", 7, 404, nil), operation("w4", "create", 8, 201, object(4, "w4", 2)), w5, w6, w7, list, old,
-		q1, q2}
+		operation("g2", "get", 7, 404, nil), operation("w4", "create", 8, 201, object(4, "w4", 2)), w5, w6, w9, w7, list, old,
+		q1, q2, q3}
 	h.Watches = []Watch{
-		{Client: "watcher", From: 1, Events: []WatchEvent{{"MODIFIED", "a", 2, "w2"}, {"DELETED", "a", 3, "w2"}}},
-		{Client: "watcher", From: 3, Events: []WatchEvent{{"ADDED", "a", 4, "w4"}, {"ADDED", "b", 5, "w6"},
+		{Client: "watcher", Code: 200, From: 1, Events: []WatchEvent{{"MODIFIED", "a", 2, "w2"}, {"DELETED", "a", 3, "w2"}}},
+		{Client: "watcher", Code: 200, From: 3, Events: []WatchEvent{{"ADDED", "a", 4, "w4"}, {"ADDED", "b", 5, "w6"},
 			{"BOOKMARK", "", 9, ""}}},
 	}
-	h.Lives = []Life{{Server: "one", End: 100 * second, Decisions: "one"},
-		{Server: "two", End: 100 * second, Decisions: "two", Skew: 20 * second}}
+	h.Lives = []Life{{Server: "one", End: 100 * second, Exit: cleanExit, Decisions: "one", Log: "one.log"},
+		{Server: "two", End: 100 * second, Exit: cleanExit, Decisions: "two", Log: "two.log", Skew: 20 * second}}
+	h.Logs = map[string]Log{"one.log": {WasReady: true}, "two.log": {WasReady: true}}
 	h.Decisions = map[string][]Decision{
 		"one": {decision("q1", 201, 0, ""), decision("q2", 403, 0, ""), decision("w1", 201, 0, ""), decision("w2", 200, 0, ""), decision("w3", 200, 0, ""), decision("w4", 201, 0, ""),
-			decision("w5", 409, 0, ""), decision("c1", 200, 11, "x/namespace-controller"),
-			decision("c4", 200, 31, "x/namespace-controller")},
-		"two": {decision("c2", 200, 48, "x/namespace-controller"), decision("c3", 200, 49, "x/namespace-controller")},
+			decision("w5", 409, 0, ""), decision("c1", 200, 11, accounts+"namespace-controller"),
+			decision("c4", 200, 31, accounts+"namespace-controller"), decision("q3", 200, 0, ""), decision("w9", 422, 0, "")},
+		"two": {decision("c2", 200, 48, accounts+"namespace-controller"), decision("c3", 200, 49, accounts+"namespace-controller")},
 	}
 	for i, d := range h.Decisions["one"] {
 		if o := h.find(d.ID); o != nil {
@@ -158,8 +157,9 @@ func TestRight(t *testing.T) {
 	r.Require(map[string]int{"registers": 2, "create requests on registers": 3, "unknown outcomes": 2, "acknowledged writes": 3,
 		"acknowledged deletes": 1, "lists": 2, "watches": 2, "resumed watches": 1, "watch events": 4, "bookmarks": 1,
 		"revisions": 14, "revisions with quotas": 4, "writes with a policy": 3, "policy generations seen by a server": 2,
-		"webhook generations seen by a server": 2, "decisions": 11, "decided requests": 7, "refusals by quota": 1, "acknowledged writes with a quota": 1, "leader's terms": 3,
-		"lease renewals": 5, "controllers' writes": 4, "faults": 1, "fault rain": 1})
+		"webhook generations seen by a server": 2, "decisions": 13, "decided requests": 9, "refusals by quota": 1, "acknowledged writes with a quota": 1,
+		"acknowledged deletes with a quota": 1, "refused writes": 2, "refused writes with a quota": 1, "leader's terms": 3,
+		"lease renewals": 5, "controllers' writes": 4, "lives of servers": 2, "faults": 1, "fault rain": 1})
 	if !r.OK() {
 		t.Error(r)
 	}
@@ -176,6 +176,8 @@ func TestWrong(t *testing.T) {
 		"an acknowledged deletion is lost": {func(h *History) { h.Revisions[2].Events = nil }, "writes"},
 		"a write is stored twice":          {func(h *History) { h.Revisions[4].Events[0] = configMap(Registers, "a", "w4") }, "writes"},
 		"a refused write is stored":        {func(h *History) { h.Revisions[4].Events[0] = configMap(Registers, "b", "w5") }, "writes"},
+		"an invalid write is stored":       {func(h *History) { h.find("w6").Code = 422 }, "writes"},
+		"a forbidden write is stored":      {func(h *History) { h.find("w6").Code = 403 }, "writes"},
 		"the answer has another revision":  {func(h *History) { h.find("w4").Object.Revision = 3 }, "writes"},
 		"the answer has another value":     {func(h *History) { h.find("w4").Object.Value = "w2" }, "writes"},
 
@@ -221,7 +223,10 @@ func TestWrong(t *testing.T) {
 			h.Revisions[5].Events[0], h.Revisions[6].Events[0] = quotaOf("0", "0"), quotaOf("1", "0")
 		}, "quotas"},
 
-		"a counted write is lost": {func(h *History) { h.Revisions[6].Events = nil }, "writes"},
+		"a counted write is lost":               {func(h *History) { h.Revisions[6].Events = nil }, "writes"},
+		"a counted deletion is lost":            {func(h *History) { h.Revisions[8].Events = nil }, "writes"},
+		"a refused counted write is stored":     {func(h *History) { h.find("q2").Name = "x" }, "writes"},
+		"a counted write got 409 and is stored": {func(h *History) { h.find("q2").Name, h.find("q2").Code = "x", 409 }, "writes"},
 		"a refusal with room": {func(h *History) {
 			h.Revisions[6].Events[0], h.Revisions[7].Events[0] = quotaOf("1", "2"), quotaOf("1", "2")
 			h.Revisions[8].Events[0], h.Revisions[9].Seen = quotaOf("0", "2"), 23*second
@@ -241,10 +246,24 @@ func TestWrong(t *testing.T) {
 
 		"a clock isn't as recorded": {func(h *History) { h.Lives[0].Skew = second }, "clocks"},
 
-		"a lease is taken early":         {func(h *History) { h.Revisions[11].Events[0] = lease("second", 44, 47) }, "leases"},
-		"a lease is gone":                {func(h *History) { h.Revisions[10].Events[0] = Event{Key: leaseKey, Deleted: true} }, "leases"},
-		"controllers work on":            {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 29, "x/namespace-controller") }, "leases"},
-		"controllers work without lease": {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 5, "x/namespace-controller") }, "leases"},
+		"a server crashes": {func(h *History) {
+			h.Lives[0].ByItself, h.Lives[0].Killed, h.Lives[0].Exit = true, true, "exit status 2"
+			h.Faults[0].HidesEtcd, h.Faults[0].End = true, 200*second
+		}, "lives"},
+		"a start fails": {func(h *History) {
+			h.Lives[0].ByItself, h.Lives[0].Killed, h.Logs["one.log"] = true, true, Log{}
+		}, "lives"},
+		"a server ends with an error": {func(h *History) { h.Lives[0].Exit = "exit status 1" }, "lives"},
+		"a server doesn't end":        {func(h *History) { h.Lives[1].Killed, h.Lives[1].Late = true, true }, "lives"},
+		"a server panics":             {func(h *History) { h.Logs["two.log"] = Log{WasReady: true, Panics: []string{"panic: x"}} }, "lives"},
+
+		"a lease is taken early": {func(h *History) { h.Revisions[11].Events[0] = lease("second", 44, 47) }, "leases"},
+		"a lease is gone":        {func(h *History) { h.Revisions[10].Events[0] = Event{Key: leaseKey, Deleted: true} }, "leases"},
+		"controllers work on":    {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 29, accounts+"namespace-controller") }, "leases"},
+		"another controller works on": {func(h *History) {
+			h.Decisions["one"][7] = decision("c1", 200, 29, "system:serviceaccount:kube-system:pod-garbage-collector")
+		}, "leases"},
+		"controllers work without lease": {func(h *History) { h.Decisions["one"][7] = decision("c1", 200, 5, accounts+"namespace-controller") }, "leases"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			h := right()
@@ -257,60 +276,6 @@ func TestWrong(t *testing.T) {
 	}
 }
 
-// An answer that a server gave just before it was killed may have no decision.
-func TestKilled(t *testing.T) {
-	h := right()
-	h.Decisions["one"] = slices.DeleteFunc(h.Decisions["one"], func(d Decision) bool { return d.ID == "w4" })
-	h.Lives = append(h.Lives, Life{Server: "one", Killed: true, End: h.find("w4").End + second})
-	if r := h.Check(); !r.OK() {
-		t.Error(r)
-	}
-}
-
-// A pod whose grace period is over counts until it is among those that have ended.
-func TestEnded(t *testing.T) {
-	pod := CountedObject("pods", "x").(*corev1.Pod)
-	pod.APIVersion, pod.Kind, pod.Namespace, pod.UID = "v1", "Pod", Quotas, "uid"
-	deleted := pod.DeepCopy()
-	deleted.DeletionTimestamp, deleted.DeletionGracePeriodSeconds = new(metav1.Now()), new(int64(1))
-	ended := Event{Key: endedKey, Value: []byte(`["uid"]`)}
-	gone := Event{Key: keyPrefix + "pods/" + Quotas + "/x", Deleted: true}
-	for name, test := range map[string]struct {
-		spoil func(h *History)
-		ok    bool
-	}{
-		"right":            {func(*History) {}, true},
-		"counted too long": {func(h *History) { h.Revisions[3].Events = []Event{ended} }, false},
-		"given back early": {func(h *History) { h.Revisions[3].Events = []Event{podQuota("0")} }, false},
-		"given back twice": {func(h *History) { h.Revisions[4].Events = []Event{gone, podQuota("-1")} }, false},
-		"not a list":       {func(h *History) { h.Revisions[3].Events[0].Value = []byte("{}") }, false},
-	} {
-		t.Run(name, func(t *testing.T) {
-			h := &History{}
-			for i, events := range [][]Event{
-				{podQuota("0")},
-				{podQuota("1"), stored("pods/"+Quotas+"/x", pod)},
-				{stored("pods/"+Quotas+"/x", deleted)},
-				{ended, podQuota("0")},
-				{gone},
-			} {
-				h.Revisions = append(h.Revisions, Revision{Revision: int64(i + 1), Events: events})
-			}
-			test.spoil(h)
-			if r := h.Check(); r.OK() != test.ok {
-				t.Errorf("it is\n%s", r)
-			}
-		})
-	}
-}
-
-func podQuota(used string) Event {
-	q := &corev1.ResourceQuota{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "ResourceQuota"}}
-	q.Spec.Hard = corev1.ResourceList{"pods": resource.MustParse("3")}
-	q.Status.Used = corev1.ResourceList{"pods": resource.MustParse(used)}
-	return stored("resourcequotas/"+Quotas+"/pods", q)
-}
-
 // A renewal that is recorded late doesn't change what is known of its holder's clock.
 func TestLate(t *testing.T) {
 	h := right()
@@ -318,71 +283,4 @@ func TestLate(t *testing.T) {
 	if r := h.Check(); !r.OK() {
 		t.Error(r)
 	}
-}
-
-func TestRequire(t *testing.T) {
-	r := right().Check()
-	r.Require(map[string]int{"faults": 2})
-	if r.OK() || !strings.Contains(r.String(), "1 faults were checked, want at least 2") {
-		t.Errorf("the report is\n%s", r)
-	}
-}
-
-// A history is the same when it is loaded, but for a line that a killed server had no time to write.
-func TestLoad(t *testing.T) {
-	if _, err := Load(t.TempDir()); err == nil {
-		t.Error("a directory without a history was loaded")
-	}
-	dir := t.TempDir()
-	want := right()
-	write := func(name string, lines []any, end string) {
-		t.Helper()
-		var text strings.Builder
-		for _, line := range lines {
-			data, err := json.Marshal(line)
-			if err != nil {
-				t.Fatal(err)
-			}
-			text.WriteString(string(data) + "\n")
-		}
-		if err := os.WriteFile(filepath.Join(dir, name), []byte(text.String()+end), 0o600); err != nil {
-			t.Fatal(err)
-		}
-	}
-	write(OperationsFile, anything(want.Operations), "")
-	write(WatchesFile, anything(want.Watches), "")
-	write(RevisionsFile, anything(want.Revisions), "")
-	write(FaultsFile, anything(want.Faults), "")
-	for i := range want.Lives {
-		old := want.Lives[i].Decisions
-		want.Lives[i].Decisions = "decisions-" + old + ".jsonl"
-		var lines []any
-		for _, d := range want.Decisions[old] {
-			line := v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{Name: d.ID}, Code: int32(d.Code),
-				Time: metav1.NewMicroTime(time.Unix(0, d.Time))}
-			line.Request.UserAgent = d.UserAgent
-			lines = append(lines, line)
-		}
-		write(want.Lives[i].Decisions, lines, `{"kind":"Deci`)
-	}
-	write(LivesFile, anything(want.Lives), "")
-	got, err := Load(dir)
-	if err != nil {
-		t.Fatal(err)
-	}
-	report := got.Check()
-	if !report.OK() || !maps.Equal(report.Checked, right().Check().Checked) {
-		t.Errorf("loaded, it is\n%s", report)
-	}
-	write(FaultsFile, nil, "{")
-	if _, err := Load(dir); err == nil || !strings.Contains(err.Error(), FaultsFile+":1") {
-		t.Errorf("a broken file: %v", err)
-	}
-}
-
-func anything[T any](all []T) (lines []any) {
-	for _, one := range all {
-		lines = append(lines, one)
-	}
-	return lines
 }

@@ -14,7 +14,6 @@ import (
 	"encoding/json"
 	"errors"
 	"fmt"
-	"io/fs"
 	"os"
 	"path/filepath"
 	"slices"
@@ -59,6 +58,8 @@ type History struct {
 	Faults     []Fault
 	// Decisions are those of each process, by the name of its file.
 	Decisions map[string][]Decision
+	// Logs are those of each process, by the name of its file.
+	Logs map[string]Log
 }
 
 // Operation is one request of a client.
@@ -81,6 +82,8 @@ type Operation struct {
 	Value string `json:"value,omitempty"`
 	// Expected is the value that the object must have had, by the resource version in the request.
 	Expected string `json:"expected,omitempty"`
+	// Grace is how many seconds a delete gave the object to end.
+	Grace int `json:"grace,omitempty"`
 	// MayBeOld is true if the request was a list of any revision.
 	MayBeOld bool `json:"mayBeOld,omitempty"`
 	// Object is the object in the answer, or nil.
@@ -111,10 +114,14 @@ type Watch struct {
 	Client string `json:"client"`
 	Server string `json:"server"`
 	// From is the revision after which the events begin.
-	From   int64        `json:"from"`
-	Start  int64        `json:"start"`
-	End    int64        `json:"end"`
+	From  int64 `json:"from"`
+	Start int64 `json:"start"`
+	End   int64 `json:"end"`
+	// Code is the status of the answer. It is 0 if there was none.
+	Code   int          `json:"code"`
 	Events []WatchEvent `json:"events"`
+	// Error is the code in the event ERROR that ended the watch, or 0.
+	Error int `json:"error,omitempty"`
 }
 
 // WatchEvent is an event, or a bookmark.
@@ -149,10 +156,18 @@ type Life struct {
 	End    int64  `json:"end"`
 	// Killed is true if the process had no time to finish.
 	Killed bool `json:"killed,omitempty"`
+	// ByItself is true if the process ended before anybody killed it or told it to end.
+	ByItself bool `json:"byItself,omitempty"`
+	// Late is true if the process was told to end, and was killed because that took too long.
+	Late bool `json:"late,omitempty"`
+	// Exit says how the process ended, as os.ProcessState does.
+	Exit string `json:"exit"`
 	// Skew is how far the server's clock was ahead, in nanoseconds.
 	Skew int64 `json:"skew,omitempty"`
 	// Decisions is the name of the decision log.
 	Decisions string `json:"decisions"`
+	// Log is the name of what the process printed.
+	Log string `json:"log"`
 }
 
 // Decision is what the checks need to know of a decision.
@@ -162,8 +177,9 @@ type Decision struct {
 	// Code is the status of the answer.
 	Code int
 	// Time is a time by the clock of the server.
-	Time      int64
-	UserAgent string
+	Time int64
+	// User is who made the request.
+	User string
 	// Request is the operation and the object.
 	Request string
 }
@@ -174,14 +190,15 @@ type Fault struct {
 	Detail string `json:"detail"`
 	Start  int64  `json:"start"`
 	End    int64  `json:"end"`
+	// HidesEtcd is true if etcd may not have answered the servers in time.
+	HidesEtcd bool `json:"hidesEtcd,omitempty"`
+	// Error says why the fault didn't happen, or not as it should.
+	Error string `json:"error,omitempty"`
 }
 
-// Load reads a history from a directory. One without operations is an error, since nothing could be checked.
+// Load reads a history from a directory. A file that is missing is an error.
 func Load(dir string) (*History, error) {
-	if _, err := os.Stat(filepath.Join(dir, OperationsFile)); err != nil {
-		return nil, err
-	}
-	h := &History{Decisions: map[string][]Decision{}}
+	h := &History{Decisions: map[string][]Decision{}, Logs: map[string]Log{}}
 	err := errors.Join(
 		read(filepath.Join(dir, OperationsFile), &h.Operations),
 		read(filepath.Join(dir, WatchesFile), &h.Watches),
@@ -200,11 +217,21 @@ func Load(dir string) (*History, error) {
 			return nil, err
 		}
 	}
+	for _, life := range h.Lives {
+		log, err := readLog(filepath.Join(dir, life.Log))
+		if err != nil {
+			return nil, err
+		}
+		if _, ok := h.Decisions[life.Decisions]; !ok && log.WasReady {
+			return nil, fmt.Errorf("%s was ready, and there is no %s", life.Log, life.Decisions)
+		}
+		h.Logs[life.Log] = log
+	}
 	slices.SortFunc(h.Operations, func(a, b Operation) int { return int(a.Start - b.Start) })
 	return h, nil
 }
 
-// read appends a file's lines. A file that isn't there has none.
+// read appends a file's lines.
 func read[T any](name string, lines *[]T) error {
 	return eachLine(name, func(line []byte) error {
 		var one T
@@ -234,15 +261,13 @@ func readDecisions(name string) (all []Decision, err error) {
 
 func newDecision(d *v1alpha1.Decision) Decision {
 	return Decision{ID: cmp.Or(d.Annotations[v1alpha1.AuditIDAnnotation], d.Name), Code: int(d.Code),
-		Time: d.Time.UnixNano(), UserAgent: d.Request.UserAgent,
+		Time: d.Time.UnixNano(), User: d.Request.User.Username,
 		Request: d.Request.Operation + " " + d.Request.Resource + " " + d.Request.Namespace + "/" + d.Request.Name}
 }
 
 func eachLine(name string, do func(line []byte) error) error {
 	file, err := os.Open(name)
-	if errors.Is(err, fs.ErrNotExist) {
-		return nil
-	} else if err != nil {
+	if err != nil {
 		return err
 	}
 	defer file.Close()

@@ -6,8 +6,8 @@ package check
 import (
 	"cmp"
 	"net/http"
-	"path"
 	"slices"
+	"strings"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
@@ -16,9 +16,8 @@ import (
 // leaseKey is the key of the Lease of the leader's controllers.
 const leaseKey = keyPrefix + "leases/kube-system/gatehouse-controllers"
 
-// accounts are the names under which controllers make requests, at the end of their user agent.
-var accounts = []string{"namespace-controller", "service-account-controller", "generic-garbage-collector",
-	"root-ca-cert-publisher", "resourcequota-controller"}
+// accounts begins the names of the controllers' users. Nobody else uses the service accounts of that namespace.
+const accounts = "system:serviceaccount:kube-system:"
 
 // clockError is how well the clock of a lease's holder is known.
 const clockError = 500 * time.Millisecond
@@ -145,8 +144,8 @@ func (h *History) skewFrom(least int64) int64 {
 func (h *History) controllersWrites() (writes []controllersWrite) {
 	for _, life := range h.Lives {
 		for _, d := range h.Decisions[life.Decisions] {
-			account := path.Base(d.UserAgent)
-			if d.Code != 0 && d.Code < http.StatusMultipleChoices && slices.Contains(accounts, account) {
+			account, isController := strings.CutPrefix(d.User, accounts)
+			if d.Code != 0 && d.Code < http.StatusMultipleChoices && isController {
 				writes = append(writes, controllersWrite{life.Decisions, d.Time - life.Skew, account + ": " + d.Request})
 			}
 		}

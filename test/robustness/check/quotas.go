@@ -5,16 +5,12 @@ package check
 
 import (
 	"cmp"
-	"maps"
 	"slices"
 	"strings"
-	"time"
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/types"
-
-	"gatehouse.dev/internal/quota"
 )
 
 // change is a version of a key.
@@ -26,7 +22,6 @@ type change struct {
 // usage is what is stored in the namespace Quotas as of a revision.
 type usage struct {
 	objects map[string]runtime.Object
-	costs   map[string]*quota.Cost
 	quotas  map[string]*corev1.ResourceQuota
 	// ended are the pods that the quotas no longer count, although they may still be stored.
 	ended []types.UID
@@ -45,13 +40,10 @@ func (h *History) checkQuotas(s *store, r *Report) {
 		}
 	}
 	slices.SortFunc(changes, func(a, b change) int { return cmp.Compare(a.revision, b.revision) })
-	now := &usage{objects: map[string]runtime.Object{}, costs: map[string]*quota.Cost{},
-		quotas: map[string]*corev1.ResourceQuota{}}
+	now := &usage{objects: map[string]runtime.Object{}, quotas: map[string]*corev1.ResourceQuota{}}
 	before := map[string]corev1.ResourceList{} // by quota
 	for i, c := range changes {
-		if err := now.apply(c); err != nil {
-			r.fail("quotas", "revision %d: %s: %v", c.revision, c.key, err)
-		}
+		now.apply(c)
 		if c.key == endedKey {
 			r.count("revisions at which pods ended")
 		}
@@ -61,8 +53,8 @@ func (h *History) checkQuotas(s *store, r *Report) {
 		if len(now.quotas) > 0 {
 			r.count("revisions with quotas")
 		}
+		total := now.total()
 		for name, q := range now.quotas {
-			total := quota.Total(q, maps.Values(now.costs))
 			checkQuota(r, c.revision, q, total, before[name])
 			before[name] = total
 		}
@@ -93,38 +85,41 @@ func checkQuota(r *Report, revision int64, q *corev1.ResourceQuota, total, befor
 }
 
 // apply makes a change.
-func (u *usage) apply(c change) error {
+func (u *usage) apply(c change) {
 	if c.key == endedKey {
 		u.ended = c.ended
-		for key, object := range u.objects {
-			if err := u.measure(key, object); err != nil {
-				return err
-			}
-		}
-		return nil
+		return
 	}
 	delete(u.objects, c.key)
-	delete(u.costs, c.key)
+	delete(u.quotas, c.key)
 	switch object := c.object.(type) {
+	case nil:
 	case *corev1.ResourceQuota:
 		u.quotas[c.key] = object
-		return nil
-	case nil:
-		delete(u.quotas, c.key)
-		return nil
+	default:
+		u.objects[c.key] = object
 	}
-	u.objects[c.key] = c.object
-	return u.measure(c.key, c.object)
 }
 
-// measure measures an object.
-func (u *usage) measure(key string, object runtime.Object) error {
-	now := time.Time{} // before all grace periods are over
-	if pod, ok := object.(*corev1.Pod); ok && slices.Contains(u.ended, pod.UID) {
-		now = time.Unix(1<<40, 0) // after them
+// total returns what all objects use. A pod that has ended counts only among all pods.
+func (u *usage) total() corev1.ResourceList {
+	total := corev1.ResourceList{}
+	for key, object := range u.objects {
+		resource := strings.Split(strings.TrimPrefix(key, keyPrefix), "/")[0]
+		for name, amount := range costs[resource] {
+			if pod, ok := object.(*corev1.Pod); ok && name != countPods && u.hasEnded(pod) {
+				continue
+			}
+			amount.Add(total[name])
+			total[name] = amount
+		}
 	}
-	resource := corev1.Resource(strings.Split(strings.TrimPrefix(key, keyPrefix), "/")[0])
-	cost, err := quota.Meter{Now: func() time.Time { return now }}.CostOf(resource, object)
-	u.costs[key] = cost
-	return err
+	return total
+}
+
+// hasEnded reports whether a stored pod has ended. One that is deleted without a grace period has.
+func (u *usage) hasEnded(pod *corev1.Pod) bool {
+	grace := pod.DeletionGracePeriodSeconds
+	return grace != nil && *grace == 0 || pod.Status.Phase == corev1.PodSucceeded ||
+		pod.Status.Phase == corev1.PodFailed || slices.Contains(u.ended, pod.UID)
 }

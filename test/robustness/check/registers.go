@@ -22,11 +22,13 @@ type register struct {
 
 // isUnknown reports whether a request may or may not have had an effect.
 func (o *Operation) isUnknown() bool {
-	switch o.Code {
-	case http.StatusOK, http.StatusCreated, http.StatusNotFound, http.StatusConflict:
-		return false
-	}
-	return true
+	return o.Code != http.StatusOK && o.Code != http.StatusCreated && !o.wasRefused()
+}
+
+// wasRefused reports whether the answer says that the request had no effect.
+func (o *Operation) wasRefused() bool {
+	return o.Code >= http.StatusBadRequest && o.Code < http.StatusInternalServerError &&
+		o.Code != http.StatusRequestTimeout && o.Code != http.StatusTooManyRequests
 }
 
 // checkRegisters checks that the operations on each object of Registers are linearizable: they have
@@ -122,6 +124,8 @@ func (now register) step(o *Operation, s *store) (bool, register) {
 		return now.isThere, now
 	case o.Code == http.StatusConflict:
 		return now.isThere && now.value != o.Expected, now
+	case o.wasRefused(): // for a reason that isn't the object
+		return true, now
 	case o.Verb == "get":
 		return now == register{true, o.Object.Value}, now
 	case o.Verb == "create":

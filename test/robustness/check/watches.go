@@ -4,6 +4,8 @@
 package check
 
 import (
+	"fmt"
+	"net/http"
 	"slices"
 )
 
@@ -15,8 +17,13 @@ func (h *History) checkWatches(s *store, r *Report) {
 	last := map[string]int64{}
 	for _, w := range h.Watches {
 		r.count("watches")
-		if before, ok := last[w.Client]; ok && before == w.From {
+		if w.Code != http.StatusOK {
+			r.count(fmt.Sprintf("watches with answer %d", w.Code))
+		} else if before, ok := last[w.Client]; ok && before == w.From && len(w.Events) > 0 {
 			r.count("resumed watches")
+		}
+		if w.Error != 0 {
+			r.count(fmt.Sprintf("watches with error %d", w.Error))
 		}
 		h.checkWatch(w, events, r)
 		last[w.Client] = w.last()

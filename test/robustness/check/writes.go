@@ -6,6 +6,8 @@ package check
 import (
 	"net/http"
 	"slices"
+
+	corev1 "k8s.io/api/core/v1"
 )
 
 // checkWrites compares the answers about objects of Registers and Quotas with etcd's history: what was
@@ -13,42 +15,81 @@ import (
 func (h *History) checkWrites(s *store, r *Report) {
 	for i := range h.Operations {
 		o := &h.Operations[i]
-		if o.Namespace == Quotas && o.Object != nil {
-			key := keyPrefix + o.Resource + "/" + Quotas + "/" + o.Name
-			r.count("acknowledged writes with a quota")
-			if stored, ok := s.changed(key, o.Object.Revision); !ok || stored.object == nil {
-				r.fail("writes", "%s %s %s was acknowledged at revision %d, and etcd has no such write", o.ID, o.Verb, key,
-					o.Object.Revision)
-			}
-		}
-		if o.Resource != "configmaps" || o.Namespace != Registers || o.isUnknown() {
-			continue
-		}
-		key := registerKey(o.Name)
 		switch {
-		case o.Code == http.StatusNotFound || o.Code == http.StatusConflict:
-			if revision := s.values[o.Value]; o.Value != "" && revision != 0 {
-				r.fail("writes", "%s %s %s got %d and is stored, at revision %d", o.ID, o.Verb, o.Name, o.Code, revision)
-			}
-		case o.Verb == "delete":
-			r.count("acknowledged deletes")
-			if !slices.ContainsFunc(s.versions[key], func(v version) bool { return v.object == nil }) {
-				r.fail("writes", "%s delete %s was acknowledged, and etcd has no such deletion", o.ID, o.Name)
-			}
-		case o.Object != nil:
-			if o.Value != "" {
-				r.count("acknowledged writes")
-				if o.Object.Value != o.Value {
-					r.fail("writes", "%s %s %s wrote %s and was answered %s", o.ID, o.Verb, o.Name, o.Value, o.Object.Value)
-				}
-			}
-			stored, ok := s.changed(key, o.Object.Revision)
-			if !ok || stored.object == nil || stored.value != o.Object.Value {
-				r.fail("writes", "%s %s %s was answered %s at revision %d; etcd has %q there", o.ID, o.Verb, o.Name,
-					o.Object.Value, o.Object.Revision, stored.value)
-			}
+		case o.isUnknown():
+		case o.Namespace == Quotas:
+			o.checkCounted(s, r)
+		case o.Namespace == Registers && o.Resource == "configmaps":
+			o.checkRegister(s, r)
 		}
 	}
+}
+
+// checkRegister checks an answer about an object of Registers.
+func (o *Operation) checkRegister(s *store, r *Report) {
+	key := registerKey(o.Name)
+	switch {
+	case o.wasRefused():
+		if o.Value == "" {
+			return
+		}
+		r.count("refused writes")
+		if revision := s.values[o.Value]; revision != 0 {
+			r.fail("writes", "%s %s %s got %d and is stored, at revision %d", o.ID, o.Verb, o.Name, o.Code, revision)
+		}
+	case o.Verb == "delete":
+		r.count("acknowledged deletes")
+		if !slices.ContainsFunc(s.versions[key], func(v version) bool { return v.object == nil }) {
+			r.fail("writes", "%s delete %s was acknowledged, and etcd has no such deletion", o.ID, o.Name)
+		}
+	case o.Object != nil:
+		if o.Value != "" {
+			r.count("acknowledged writes")
+			if o.Object.Value != o.Value {
+				r.fail("writes", "%s %s %s wrote %s and was answered %s", o.ID, o.Verb, o.Name, o.Value, o.Object.Value)
+			}
+		}
+		stored, ok := s.changed(key, o.Object.Revision)
+		if !ok || stored.object == nil || stored.value != o.Object.Value {
+			r.fail("writes", "%s %s %s was answered %s at revision %d; etcd has %q there", o.ID, o.Verb, o.Name,
+				o.Object.Value, o.Object.Revision, stored.value)
+		}
+	}
+}
+
+// checkCounted checks an answer about an object of Quotas. Objects that clients create have names of their
+// own: nobody creates another object of that name, before or later.
+func (o *Operation) checkCounted(s *store, r *Report) {
+	key := keyPrefix + o.Resource + "/" + Quotas + "/" + o.Name
+	versions := s.versions[key]
+	switch {
+	case o.wasRefused():
+		if o.Verb != "create" {
+			return
+		}
+		r.count("refused writes with a quota")
+		if len(versions) > 0 {
+			r.fail("writes", "%s create %s got %d and is stored, at revision %d", o.ID, key, o.Code, versions[0].revision)
+		}
+	case o.Verb == "delete":
+		r.count("acknowledged deletes with a quota")
+		if !slices.ContainsFunc(versions, o.hasDeleted) {
+			r.fail("writes", "%s delete %s was acknowledged, and etcd has no such deletion", o.ID, key)
+		}
+	case o.Object != nil:
+		r.count("acknowledged writes with a quota")
+		if stored, ok := s.changed(key, o.Object.Revision); !ok || stored.object == nil {
+			r.fail("writes", "%s %s %s was acknowledged at revision %d, and etcd has no such write", o.ID, o.Verb, key,
+				o.Object.Revision)
+		}
+	}
+}
+
+// hasDeleted reports whether a version may be what a delete made of its object. A pod that was given time
+// is stored until it ends.
+func (o *Operation) hasDeleted(v version) bool {
+	pod, isPod := v.object.(*corev1.Pod)
+	return v.object == nil || isPod && o.Grace > 0 && pod.DeletionTimestamp != nil
 }
 
 // checkLists checks that each list of Registers is what was stored at its revision. A list must know
