@@ -30,7 +30,8 @@ var shells = map[string]struct{ needs, example string }{
   gatehouse completion zsh > "${fpath[1]}/_gatehouse"
 
   # In every new one, on macOS
-  gatehouse completion zsh > $(brew --prefix)/share/zsh/site-functions/_gatehouse`},
+  gatehouse completion zsh > \
+    $(brew --prefix)/share/zsh/site-functions/_gatehouse`},
 	"fish": {"It needs nothing else.",
 		`  # In this shell
   gatehouse completion fish | source

@@ -64,10 +64,10 @@ const welcome = `Gatehouse is Kubernetes admission control as a system of its ow
   gatehouse review -f manifests/   say what a cluster would do with manifests
   gatehouse lint manifests/        find webhooks that can lock a cluster
 
-It also says why a request was refused or changed (why, dashboard) and what a
-change would do to a cluster (audit, replay, drill), and runs the plugins as
-webhooks of another cluster (webhook). gatehouse demo is a tour of two minutes,
-gatehouse --help lists all commands.
+It also tests policies and webhooks (test), says why a request was refused or
+changed (why, dashboard) and what a change would do to a cluster (audit, replay,
+drill), and runs the plugins as webhooks of another cluster (webhook).
+gatehouse demo is a tour of two minutes, gatehouse --help lists all commands.
 `
 
 func newRoot(plugins []plugin.Descriptor) *cobra.Command {

@@ -6,6 +6,7 @@ package cli
 import (
 	"bytes"
 	"context"
+	"os"
 	"regexp"
 	"strings"
 	"testing"
@@ -137,6 +138,22 @@ func TestWelcome(t *testing.T) {
 	}
 	if examples != 3 {
 		t.Errorf("%d command lines, want 3", examples)
+	}
+	// README.md says which command is for whom, and the text has all of them.
+	readme, err := os.ReadFile("../README.md")
+	if err != nil {
+		t.Fatal(err)
+	}
+	_, modes, _ := strings.Cut(string(readme), "\n| you | run | and get |\n")
+	modes, _, _ = strings.Cut(modes, "\n\n")
+	named := regexp.MustCompile("`gatehouse ([a-z]+)`").FindAllStringSubmatch(modes, -1)
+	if len(named) < 8 {
+		t.Fatalf("README.md names %d commands, want 8 or more:\n%s", len(named), modes)
+	}
+	for _, name := range named {
+		if !regexp.MustCompile(`(gatehouse |\(|,\s)` + name[1] + `\b`).MatchString(stdout) {
+			t.Errorf("it doesn't name %s:\n%s", name[1], stdout)
+		}
 	}
 }
 

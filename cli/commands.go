@@ -28,7 +28,7 @@ func newPlugins(plugins []plugin.Descriptor) *cobra.Command {
 		Example: `  # What runs by default
   gatehouse plugins
 
-  # What each is asked about, whether it can run outside the API server, and what it needs there
+  # What each is asked about, and what it needs to run outside the API server
   gatehouse plugins -o wide
 
   # What would run with these flags of serve, for a script

@@ -34,7 +34,7 @@ bind. Stop it with ctrl-c.`,
 		Example: `  # The server of the current context of your kubeconfig
   gatehouse dashboard
 
-  # One namespace, on a machine without a browser (then: ssh -L 8001:127.0.0.1:8001 machine)
+  # One namespace, without a browser (then: ssh -L 8001:127.0.0.1:8001 machine)
   gatehouse dashboard -n shop --no-browser --port=8001
 
   # What a policy would have refused

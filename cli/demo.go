@@ -140,8 +140,11 @@ type tourStep struct {
 }
 
 const tourBegins = `This is a real Kubernetes API server, in this process. It ends with the tour.
-After each $ is a command that does the same. In another terminal you can look
-around meanwhile:
+After each $ is a command that does the same.
+`
+
+// tourWaits is for a terminal: elsewhere the tour is over before anybody can look around.
+const tourWaits = `In another terminal you can look around meanwhile:
   %s
 `
 
@@ -159,7 +162,10 @@ var errLeft = errors.New("left")
 
 // run shows the steps.
 func (t *tour) run(ctx context.Context) error {
-	fmt.Fprintf(t.out, tourBegins, useKubeconfig(t.kubeconfig)) // whose command is copied whole
+	fmt.Fprint(t.out, tourBegins)
+	if t.keys != nil {
+		fmt.Fprintf(t.out, tourWaits, useKubeconfig(t.kubeconfig)) // whose command is copied whole
+	}
 	skipped := false
 	for i, step := range tourSteps {
 		if step.follows && skipped {

@@ -8,9 +8,12 @@ import (
 	"os"
 	"os/exec"
 	"path/filepath"
+	"regexp"
 	"strings"
 	"testing"
+	"unicode/utf8"
 
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/test/needs"
 )
 
@@ -53,6 +56,9 @@ func endTour(t *testing.T, s *screen, demo *exec.Cmd, temp string, code int) {
 	}
 }
 
+// escapes matches the escape sequences of colors.
+var escapes = regexp.MustCompile("\x1b\\[[0-9;]*m")
+
 // asked is what the tour asks before each step.
 const asked = "[Enter: do it, s: skip it, q: leave]"
 
@@ -80,10 +86,16 @@ func TestDemoAtATerminal(t *testing.T) {
 	}
 	endTour(t, s, demo, temp, 0)
 	text := s.text()
-	for _, want := range []string{"1 of 5: ", "2 of 5: ", "4 of 5: ", "5 of 5: ", `Step 3, "why", is about the skipped one`, "$ gatehouse why pod/web -n shop\n",
+	for _, want := range []string{"In another terminal you can look around meanwhile:\n  export KUBECONFIG=" + kubeconfigs[0] + "\n", "1 of 5: ", "2 of 5: ", "4 of 5: ", "5 of 5: ", `Step 3, "why", is about the skipped one`, "$ gatehouse why pod/web -n shop\n",
 		"\x1b[32mAdmitted", "\x1b[31m403\x1b[0m Forbidden: pods \"second\" is forbidden: exceeded quota: one-pod", "That was the tour"} {
 		if !strings.Contains(text, want) {
 			t.Errorf("it doesn't say %q:\n%s", want, text)
+		}
+	}
+	for line := range strings.Lines(strings.ReplaceAll(text, terminal.ClearLine, "\n")) {
+		line = escapes.ReplaceAllString(strings.TrimRight(line, "\n"), "")
+		if width := utf8.RuneCountInString(line); width > 80 && !strings.Contains(line, kubeconfigs[0]) {
+			t.Errorf("%d columns: %s", width, line)
 		}
 	}
 	for _, never := range []string{"3 of 5: ", "$ kubectl delete"} {

@@ -42,6 +42,9 @@ func TestDemo(t *testing.T) {
 		}
 		rest = after
 	}
+	if strings.Contains(stdout, "look around") {
+		t.Errorf("nobody can look around in a tour that doesn't wait:\n%s", stdout)
+	}
 	if strings.Contains(stdout, "\x1b") {
 		t.Errorf("text that isn't for a terminal has escape sequences:\n%q", stdout)
 	}

@@ -42,7 +42,10 @@ metadata: {name: no-latest}
 spec:
   matchConstraints:
     resourceRules:
-    - {operations: [CREATE], apiGroups: [""], apiVersions: [v1], resources: [pods]}
+    - operations: [CREATE]
+      apiGroups: [""]
+      apiVersions: [v1]
+      resources: [pods]
   validations:
   - expression: object.spec.containers.all(c, !c.image.endsWith(':latest'))
     message: name the image's version

@@ -51,7 +51,7 @@ can't be read or a name is none.`,
   helm template shop ./chart | gatehouse drill --state=- --state=cluster.yaml
 
   # What stops if these are down at the same time
-  gatehouse drill --context=production --down=policy.example.com --down=mesh-system/injector`,
+  gatehouse drill --context=production --down=policy.example.com,mesh/injector`,
 		Args: cobra.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			log.Apply(c.ErrOrStderr())

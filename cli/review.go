@@ -68,7 +68,7 @@ and 1 if something does.`,
   gatehouse review deployment.yaml manifests/
   helm template shop ./chart | gatehouse review -n shop -f -
 
-  # By what a running cluster has: its quotas, policies, classes; it is only read
+  # By what a running cluster has: quotas, policies, classes; it is only read
   gatehouse review -f manifests/ --context=production
 
   # In CI, by a snapshot of it, with annotations for a pull request

@@ -115,7 +115,7 @@ func writeCommonHelp(out io.Writer, c *cobra.Command, groups cliflag.NamedFlagSe
 	}
 	switch {
 	case others > 0:
-		fmt.Fprintf(&b, "\n'%s --help=all' says more, and shows the other flags (%d).\n", c.CommandPath(), others)
+		fmt.Fprintf(&b, "\n'%s --help=all' says more, with the other flags (%d).\n", c.CommandPath(), others)
 	case more:
 		fmt.Fprintf(&b, "\n'%s --help=all' says more.\n", c.CommandPath())
 	}

@@ -76,7 +76,7 @@ Examples:
 
   do c
 
-'program do --help=all' says more, and shows the other flags (1).
+'program do --help=all' says more, with the other flags (1).
 `
 	if diff := cmp.Diff(few, help("do", "--help")); diff != "" {
 		t.Error(diff)

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The recordings are text that is there from the beginning. This script shows one at a time, and has its
 // lines appear one after the other on wide screens, for readers who don't mind motion.
 "use strict";
@@ -17,7 +20,7 @@
   };
   for (const button of buttons) button.addEventListener("click", () => show(button.dataset.shows));
   const replay = tabs.querySelector(".replay");
-  const wide = matchMedia("(min-width: 60.01rem)"), still = matchMedia("(prefers-reduced-motion: reduce)");
+  const wide = matchMedia("(min-width: 75.01rem)"), still = matchMedia("(prefers-reduced-motion: reduce)");
   replay.addEventListener("click", () => show(terminals.find(t => !t.hidden).id));
   // Beside the text all terminals are as tall as the tallest, so that nothing moves when another is chosen.
   const level = () => {

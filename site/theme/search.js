@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The search finds parts of pages by an index that is loaded when the reader first needs it. It asks
 // nobody. Scripts are loaded, as a page that is opened as a file can load nothing else.
 "use strict";

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The page works without this script. It adds the switch between light and dark, the menu of narrow
 // screens, the choice of a version, buttons that copy code, and marks where the reader is.
 "use strict";

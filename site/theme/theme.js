@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The theme is set before the page is shown, so that it doesn't flash.
 "use strict";
 document.documentElement.classList.add("js");

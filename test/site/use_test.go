@@ -155,6 +155,27 @@ func TestCopy(t *testing.T) {
 	}
 }
 
+// TestFirstScreen has the first page say what this is, show the recordings, and say who uses which mode, on one
+// screen. The terminal is as tall as the longest recording, and the others fill most of it.
+func TestFirstScreen(t *testing.T) {
+	b := served(t)
+	b.As(1280, 900, "light", "reduce")
+	for _, page := range []string{"index.html", "main/index.html"} { // which has a notice above the text
+		b.visit(page)
+		for _, name := range []string{"review", "why"} {
+			chromium.See[any](b.Page, "document.querySelector('[data-shows="+name+"]').click()")
+			b.shoot("landing-" + name)
+			if bottom := chromium.See[float64](b.Page, "document.querySelector('.modes').getBoundingClientRect().bottom"); bottom > 900 {
+				t.Errorf("%s: while %s is shown, the modes end at %.0f, below the screen's 900", page, name, bottom)
+			}
+			const filled = "(t => t.querySelector('pre').offsetHeight / t.offsetHeight)(document.querySelector('.terminal:not([hidden])'))"
+			if part := chromium.See[float64](b.Page, filled); part < 0.7 {
+				t.Errorf("%s: %s fills only %.0f %% of the terminal", page, name, 100*part)
+			}
+		}
+	}
+}
+
 // TestRecording has the recordings play, be shown at once on phones and to readers who mind motion, and be there
 // without scripts.
 func TestRecording(t *testing.T) {
@@ -169,7 +190,6 @@ func TestRecording(t *testing.T) {
 	chromium.See[any](b.Page, "document.querySelector('[data-shows=why]').click()")
 	b.Until("document.querySelector('#why').checkVisibility() && !document.querySelector('#review').checkVisibility()")
 	b.Until(last + " === '1'")
-	b.shoot("landing-why")
 
 	b.As(1280, 900, "light", "reduce")
 	b.visit("index.html")
