@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The page: it gets rows from the server, shows those that the filters want, and keeps what is shown
 // in the address.
 import { byId, count, h } from "./dom.js";

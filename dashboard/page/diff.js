@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 import { h } from "./dom.js";
 
 // A JSON patch (RFC 6902) has the new values, and not the old ones. An old value is known if an

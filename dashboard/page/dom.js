@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // Elements, made without HTML text: nothing that a request contained can become a part of the page.
 
 // h makes an element. Properties that begin with on are listeners, the others attributes, unless

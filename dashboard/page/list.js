@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 import { h, marks, time, took } from "./dom.js";
 import { failedOpen } from "./rows.js";
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // The page of a report of gatehouse audit or gatehouse replay: its counts, its differences by policy, and a
 // table of its results, each with its decision.
 import { byId, count, h } from "./dom.js";

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 import { count, h, marks, micro, time, took } from "./dom.js";
 import { diff, fields, Known } from "./diff.js";
 

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 // All requests that the page knows of, the newest first, and which of them the filters want.
 
 export class Rows {

@@ -1,3 +1,6 @@
+// Copyright The Gatehouse Authors.
+// SPDX-License-Identifier: Apache-2.0
+
 import { count, h, took } from "./dom.js";
 
 // What many requests together say of the chain, and of the webhooks and policies in it. The sums are

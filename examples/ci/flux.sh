@@ -1,4 +1,7 @@
 #!/bin/sh
+# Copyright The Gatehouse Authors.
+# SPDX-License-Identifier: Apache-2.0
+
 # Judges each folder of a repository that Flux syncs, as flux.sh clusters/staging clusters/production does in
 # the repository's CI. A folder is a kustomization with state.yaml, a snapshot of its cluster, beside it.
 set -eu

@@ -1,4 +1,7 @@
 #!/usr/bin/env bash
+# Copyright The Gatehouse Authors.
+# SPDX-License-Identifier: Apache-2.0
+
 # Runs a Prometheus on 127.0.0.1:9099 that has seen a container for the last eight hours: it used a quarter of a CPU and 100Mi, scraped every
 # minute. It keeps what it has in the directory prometheus, and runs on when this script has ended.
 set -euo pipefail

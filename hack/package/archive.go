@@ -81,7 +81,7 @@ func writeZip(w io.Writer, files []entry, at time.Time) error {
 	return archive.Close()
 }
 
-// Chart.yaml has the version of the last release; a packed chart has that of the programs.
+// Chart.yaml has the version that the documents install; a packed chart has that of the programs.
 var chartVersion = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
 
 // writeChart writes the Helm chart as helm package does, with the version of the programs.

@@ -263,8 +263,8 @@ func testChart(t *testing.T, version, release string) {
 	}
 }
 
-// inCopy runs commands in a copy of this machine's file system, without a network. The copy ends with
-// them. $1 is the package.
+// inCopy runs commands in a copy of this machine's file system, with a network that has nothing but this
+// machine. The copy ends with them. $1 is the package.
 func inCopy(t *testing.T, file, shell string) string {
 	t.Helper()
 	needs.Programs(t, "unshare", "mount", "chroot")
@@ -275,7 +275,11 @@ func inCopy(t *testing.T, file, shell string) string {
 	if err != nil {
 		t.Fatal(err)
 	}
-	return runShell(t, t.TempDir(), `exec unshare --mount --net --pid --fork sh -ec '
+	dir := t.TempDir()
+	if err := programtest.EnterNamespaces(); err != nil {
+		t.Fatal(err)
+	}
+	return runShell(t, dir, `exec unshare --mount --pid --fork sh -ec '
 mount -t tmpfs tmpfs .
 mkdir upper work root
 mount -t overlay overlay -o lowerdir=/,upperdir=upper,workdir=work root
@@ -303,13 +307,14 @@ for text in /usr/share/doc/gatehouse/THIRD-PARTY-LICENSES-gatehouse*.txt; do gre
 systemd-analyze verify gatehouse.service
 `
 
-// testDebian installs the package for Debian, and removes it.
+// testDebian installs the package for Debian, takes the tour, and removes the package.
 func testDebian(t *testing.T, file string) {
 	needs.Programs(t, "dpkg", "systemd-analyze")
 	out := inCopy(t, file, `
 dpkg --install "$1"
 dpkg --verify gatehouse
 `+installed+`
+timeout 300 gatehouse demo </dev/null
 grep -q Apache /usr/share/doc/gatehouse/copyright
 test -f /usr/share/zsh/vendor-completions/_gatehouse
 echo "bind-address: 127.0.0.1" >/etc/gatehouse/gatehouse.yaml

@@ -103,5 +103,5 @@ func passedFlagsSet(fs *pflag.FlagSet) []string {
 
 func manifestsExample(plugins []plugin.Descriptor) string {
 	return examplesOf(plugins, `  gatehouse webhook manifests --plugins={A},{B} \
-    --image=registry.example.com/gatehouse-webhook:v1 | kubectl apply --filename=-`)
+    --image=registry.example.com/gatehouse-webhook:v1 | kubectl apply -f -`)
 }

@@ -223,7 +223,7 @@ func TestSameAsManifests(t *testing.T) {
 			o := test.options
 			o.Name, o.Namespace = "gatehouse", "gatehouse-system"
 			if o.Replicas == 0 {
-				o.Replicas, o.Image = 2, "ghcr.io/gatehouse/gatehouse-webhook:0.1.0"
+				o.Replicas, o.Image = 2, "ghcr.io/gatehouse/gatehouse-webhook:0.2.0"
 			}
 			objects, err := manifests.Objects(&o)
 			if err != nil {

@@ -8,6 +8,7 @@ import (
 	"os"
 	"os/exec"
 	"path"
+	"regexp"
 	"slices"
 	"strings"
 	"testing"
@@ -47,6 +48,78 @@ func TestNoBinaries(t *testing.T) {
 		if slices.ContainsFunc(starts, func(start []byte) bool { return bytes.HasPrefix(content, start) }) {
 			t.Errorf("%s is a program, a library or a package", file)
 		}
+	}
+}
+
+var (
+	// imageLine matches a line that names an image: in a Dockerfile with FROM or --from=, in YAML with image:.
+	imageLine = regexp.MustCompile(`(?m)^FROM (?:--\S+ )*(\S+)|^COPY .*--from=(\S+)|^[- ]*image: *["']?([^\s"'#]+)`)
+	// stageName matches the name of a stage in a Dockerfile.
+	stageName = regexp.MustCompile(`(?m)^FROM .* AS (\S+)$`)
+	// pinnedImage matches an image with a digest, one of Gatehouse's, and a parameter.
+	pinnedImage = regexp.MustCompile(`@sha256:[0-9a-f]{64}$|^ghcr\.io/gatehouse/|^\$\(params\.`)
+)
+
+// unpinnedImages returns the images that a Dockerfile or a file for a CI system names without a digest. Gatehouse's own
+// have none: it isn't known before the release.
+func unpinnedImages(text string) []string {
+	own := []string{"scratch"}
+	for _, stage := range stageName.FindAllStringSubmatch(text, -1) {
+		own = append(own, stage[1])
+	}
+	var unpinned []string
+	for _, line := range imageLine.FindAllStringSubmatch(text, -1) {
+		image := line[1] + line[2] + line[3]
+		if !slices.Contains(own, image) && !pinnedImage.MatchString(image) {
+			unpinned = append(unpinned, image)
+		}
+	}
+	return unpinned
+}
+
+// TestImages checks that Dockerfiles and the examples for CI systems name images by their digests.
+// Source: OpenSSF Scorecard, check Pinned-Dependencies.
+func TestImages(t *testing.T) {
+	var read []string
+	for _, file := range tracked(t) {
+		dockerfile := strings.HasPrefix(path.Base(file), "Dockerfile")
+		// The application is what Gatehouse judges. Nobody runs it in CI.
+		application := file == "examples/ci/argocd/presync/deployment.yaml"
+		if !dockerfile && !strings.HasPrefix(file, "examples/ci/") || application {
+			continue
+		}
+		text, err := os.ReadFile(root + file)
+		if os.IsNotExist(err) {
+			continue // deleted, and not committed yet
+		}
+		if err != nil {
+			t.Fatal(err)
+		}
+		read = append(read, file)
+		for _, image := range unpinnedImages(string(text)) {
+			t.Errorf("%s: name the digest of the image %s, as in NAME:TAG@sha256:…", file, image)
+		}
+	}
+	for _, file := range []string{"deploy/image/Dockerfile", "examples/ci/argocd/plugin/Dockerfile", "examples/ci/gitlab-ci.yml"} {
+		if !slices.Contains(read, file) {
+			t.Errorf("%s was not read", file)
+		}
+	}
+}
+
+// TestUnpinnedImages checks that the rule finds each way to name an image.
+func TestUnpinnedImages(t *testing.T) {
+	digest := "@sha256:" + strings.Repeat("0a", 32)
+	text := "FROM --platform=$BUILDPLATFORM golang:1" + digest + " AS build\nFROM scratch AS one\nCOPY --from=build /a /b\n" +
+		"FROM ghcr.io/gatehouse/gatehouse:1 AS gatehouse\n  image: busybox" + digest + " # a comment\n    image: $(params.image)\n"
+	if unpinned := unpinnedImages(text); len(unpinned) > 0 {
+		t.Errorf("images with digests: %q", unpinned)
+	}
+	bad := "FROM --platform=a golang:1 AS build\nFROM a\nCOPY --chown=0:0 --from=b:1 /a /b\n  image: c:1\n  - image: 'd@sha256:0a'\n" +
+		"image: ghcr.io/gatehouse-other/a:1\n"
+	want := []string{"golang:1", "a", "b:1", "c:1", "d@sha256:0a", "ghcr.io/gatehouse-other/a:1"}
+	if unpinned := unpinnedImages(bad); !slices.Equal(unpinned, want) {
+		t.Errorf("images without digests: %q, want %q", unpinned, want)
 	}
 }
 

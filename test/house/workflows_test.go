@@ -123,6 +123,11 @@ func workflowFaults(text string) []string {
 		if runner := fmt.Sprint(j.RunsOn); j.Uses == "" && (strings.Contains(runner, "-latest") || strings.Contains(runner, "self-hosted")) {
 			report("job %s runs on %s: name a version of GitHub's", name, runner)
 		}
+		// Who verifies what is signed asks where it was built, too: docs/trust.md.
+		if slices.ContainsFunc(j.Steps, func(s step) bool { return strings.Contains(s.Run, "cosign sign") }) &&
+			!slices.ContainsFunc(j.Steps, func(s step) bool { return strings.HasPrefix(s.Uses, "actions/attest-build-provenance@") }) {
+			report("job %s signs something without its provenance", name)
+		}
 		// Others can write to a cache, so nothing from it may be published: not what another job built, either.
 		for _, s := range j.Steps {
 			if publishes && (strings.HasPrefix(s.Uses, "actions/cache") ||
@@ -239,6 +244,7 @@ jobs:
 		{"actions/setup-go", "actions/cache/restore", "from a cache: actions/cache/restore"},
 		{"{persist-credentials: false}", "{fetch-depth: 0}", "leaves its credentials"},
 		{`echo "$NAME"`, "echo a | tee b", "ignores failures within a pipe"},
+		{`echo "$NAME"`, "cosign sign --yes x", "signs something without its provenance"},
 		{"on: {", "\"on\": {", "no events are known"},
 		{"    - run: ", "    - {uses: x/y@v1}\n    - run: ", "2 actions are named at the beginning of a line, and 3 are used"},
 		{`echo "$NAME"`, "echo ${{ github.head_ref }}", "an expression becomes part of a script"},

@@ -5,13 +5,14 @@
 
 // Package image_test runs what is in an image as a container runtime would, without one: the files
 // that deploy/image/Dockerfile copies, and no others, as the user that it names, who can write none
-// of them. It is the image of gatehouse-webhook; that of gatehouse is made in the same way.
+// of them but the volume of gatehouse.
 package image_test
 
 import (
 	"bytes"
 	"debug/elf"
 	"encoding/json"
+	"errors"
 	"fmt"
 	"io/fs"
 	"net"
@@ -27,6 +28,8 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
@@ -40,6 +43,7 @@ type image struct {
 	user       uint32
 	env        map[string]string
 	entrypoint []string
+	command    []string // the arguments by default
 }
 
 // read reads a target of the Dockerfile that begins with nothing.
@@ -77,20 +81,27 @@ func read(t *testing.T, target string) image {
 			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "ENTRYPOINT ")), &i.entrypoint); err != nil {
 				t.Fatal(err)
 			}
+		case len(words) > 1 && words[0] == "CMD":
+			if err := json.Unmarshal([]byte(strings.TrimPrefix(line, "CMD ")), &i.command); err != nil {
+				t.Fatal(err)
+			}
 		}
 	}
 	return i
 }
 
-// build builds the program as hack/release does, other than with -trimpath, for which Kubernetes would be compiled
-// once more. It fails if the program needs a library.
-func build(t *testing.T) string {
+// build builds a program as other tests do, so that nothing is compiled once more. It fails if the program needs a
+// library.
+func build(t *testing.T, name string) string {
 	t.Helper()
-	file := filepath.Join(t.TempDir(), program.Name)
-	command := exec.CommandContext(t.Context(), "go", "build", "-tags=grpcnotrace", "-o", file, "../../cmd/"+program.Name)
-	command.Env = append(os.Environ(), "CGO_ENABLED=0")
-	if out, err := command.CombinedOutput(); err != nil {
-		t.Fatalf("%v\n%s", err, out)
+	t.Setenv("CGO_ENABLED", "0")
+	builds := program.BuildGatehouse
+	if name == program.Name {
+		builds = program.Build
+	}
+	file, err := builds(t.Context(), t.TempDir())
+	if err != nil {
+		t.Fatal(err)
 	}
 	binary, err := elf.Open(file)
 	if err != nil {
@@ -112,17 +123,28 @@ func layOut(t *testing.T, i image) string {
 	}
 	t.Cleanup(func() { os.RemoveAll(root) })
 	for from, to := range i.copies {
+		name := filepath.Join(root, to)
 		if strings.HasSuffix(to, "/") {
-			to += filepath.Base(from)
+			name = filepath.Join(name, filepath.Base(from))
 		}
-		if filepath.Base(from) == program.Name {
-			from = build(t)
+		var err error
+		switch {
+		case slices.Contains(i.owned, to): // an empty directory
+			err = errors.Join(os.Mkdir(name, 0o700), os.Chown(name, int(i.user), int(i.user)))
+		case from == "/dist/bin":
+			err = errors.Join(os.MkdirAll(name, 0o755), os.Symlink("/gatehouse", filepath.Join(name, "kube-apiserver")))
+		default:
+			if filepath.Dir(from) == "/dist" {
+				from = build(t, filepath.Base(from))
+			}
+			var content []byte
+			if content, err = os.ReadFile(from); err == nil {
+				put(t, name, content, 0o555)
+			}
 		}
-		content, err := os.ReadFile(from)
 		if err != nil {
 			t.Fatal(err)
 		}
-		put(t, filepath.Join(root, to), content, 0o555)
 	}
 	if err := os.Chmod(root, 0o555); err != nil {
 		t.Fatal(err)
@@ -153,12 +175,66 @@ func files(t *testing.T, root string) (names []string) {
 	return names
 }
 
-// A cluster asks the program of the image, and what it is asked it answers.
-func TestImage(t *testing.T) {
+// start starts a program of the image as the image's user, who has nothing but the image's files.
+func start(t *testing.T, i image, root, name string, args ...string) (running *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	var said bytes.Buffer
+	running = exec.Command(name, args...)
+	running.Dir, running.Env = "/", []string{}
+	for name, value := range i.env {
+		running.Env = append(running.Env, name+"="+value)
+	}
+	running.Stdout, running.Stderr = &said, &said
+	running.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
+		Credential: &syscall.Credential{Uid: i.user, Gid: i.user}}
+	ended, err := program.Start(running)
+	if err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		_ = running.Process.Kill()
+		<-ended
+		if t.Failed() {
+			t.Logf("%q said:\n%s", running.Args, &said)
+		}
+	})
+	return running, ended
+}
+
+// wait waits for the end of a program, which must be without an error.
+func wait(t *testing.T, running *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	select {
+	case <-ended:
+		if !running.ProcessState.Success() {
+			t.Fatalf("%q ended with %s", running.Args, running.ProcessState)
+		}
+	case <-time.After(2 * time.Minute):
+		t.Fatalf("%q doesn't end", running.Args)
+	}
+}
+
+// terminate has a program end as container runtimes do.
+func terminate(t *testing.T, running *exec.Cmd, ended <-chan struct{}) {
+	t.Helper()
+	if err := running.Process.Signal(syscall.SIGTERM); err != nil {
+		t.Fatal(err)
+	}
+	wait(t, running, ended)
+}
+
+// needsRoot skips the test if it can't start what is in an image.
+func needsRoot(t *testing.T) {
+	t.Helper()
 	needs.Server(t)
 	if os.Geteuid() != 0 {
 		needs.Missing(t, "root, who alone can give a process another file system")
 	}
+}
+
+// A cluster asks the program of the image, and what it is asked it answers.
+func TestImage(t *testing.T) {
+	needsRoot(t)
 	i := read(t, program.Name)
 	if i.user == 0 || !slices.Equal(i.entrypoint, []string{"/" + program.Name}) {
 		t.Fatalf("it runs %q as user %d", i.entrypoint, i.user)
@@ -173,23 +249,8 @@ func TestImage(t *testing.T) {
 	before := files(t, root)
 
 	port := freePort(t)
-	var said bytes.Buffer
-	running := exec.Command(i.entrypoint[0], "--plugins=AlwaysPullImages", "--kubeconfig=/kubeconfig",
+	running, ended := start(t, i, root, i.entrypoint[0], "--plugins=AlwaysPullImages", "--kubeconfig=/kubeconfig",
 		"--secure-port="+port, "--url=https://127.0.0.1:"+port)
-	running.Path, running.Dir, running.Env = i.entrypoint[0], "/", []string{}
-	running.Stdout, running.Stderr = &said, &said
-	running.SysProcAttr = &syscall.SysProcAttr{Chroot: root,
-		Credential: &syscall.Credential{Uid: i.user, Gid: i.user}}
-	ended, err := program.Start(running)
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() {
-		_ = running.Process.Kill()
-		if t.Failed() {
-			t.Logf("it said:\n%s", &said)
-		}
-	})
 	number := 0
 	servertest.Retry(t, "a pod that the plugin has changed", func() error {
 		number++
@@ -201,19 +262,54 @@ func TestImage(t *testing.T) {
 		}
 		return err
 	})
-	if err := running.Process.Signal(syscall.SIGTERM); err != nil {
-		t.Fatal(err)
-	}
-	select {
-	case <-ended:
-		if !running.ProcessState.Success() {
-			t.Errorf("it ended with %s", running.ProcessState)
-		}
-	case <-time.After(time.Minute):
-		t.Error("it doesn't end")
-	}
+	terminate(t, running, ended)
 	if after := files(t, root); !slices.Equal(after, before) {
 		t.Errorf("there were %q, and are %q", before, after)
+	}
+}
+
+// TestServerImage takes the tour in the image of gatehouse, and runs the server that the image runs by default. They
+// write nothing outside of the volume, and the tour leaves nothing there.
+func TestServerImage(t *testing.T) {
+	needsRoot(t)
+	i := read(t, "gatehouse")
+	if i.user == 0 || !slices.Equal(i.entrypoint, []string{"/gatehouse"}) || !slices.Equal(i.owned, []string{"/data"}) {
+		t.Fatalf("it runs %q as user %d, who may write %q", i.entrypoint, i.user, i.owned)
+	}
+	root := layOut(t, i)
+	before := files(t, root)
+
+	tour, ended := start(t, i, root, i.entrypoint[0], "demo")
+	wait(t, tour, ended)
+	if after := files(t, root); !slices.Equal(after, before) {
+		t.Errorf("before the tour there were %q, and are %q", before, after)
+	}
+
+	apiServer, ended := start(t, i, root, "/usr/local/bin/kube-apiserver", "--version")
+	wait(t, apiServer, ended)
+
+	// The port of the image may be somebody's on this machine.
+	server, ended := start(t, i, root, i.entrypoint[0], append(i.command, "--secure-port="+freePort(t))...)
+	servertest.Retry(t, "a server that is ready", func() error {
+		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(root, "data/admin.kubeconfig"))
+		if err != nil {
+			return err
+		}
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return err
+		}
+		return client.RESTClient().Get().AbsPath("/readyz").Do(t.Context()).Error()
+	})
+	terminate(t, server, ended)
+	volume := filepath.Join(root, "data") + "/"
+	inside := func(name string) bool { return strings.HasPrefix(name, volume) }
+	after := files(t, root)
+	if !slices.ContainsFunc(after, inside) {
+		t.Error("the server has kept nothing")
+	}
+	if after = slices.DeleteFunc(after, inside); !slices.Equal(after, before) {
+		t.Errorf("before the server there were %q, and are %q", before, after)
 	}
 }
 
