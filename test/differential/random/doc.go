@@ -36,5 +36,6 @@
 //
 // generate.go chooses the requests, skeletons.go has valid objects, schema.go makes others from the
 // schemas that the server publishes, mutate.go makes them nearly valid, and configuration.go makes
-// quotas, webhooks and policies. round.go sends a round, and shrink.go shrinks it.
+// quotas, webhooks and policies. round.go sends a round, explain.go and differences.go know what is documented, and
+// shrink.go shrinks the rest.
 package random
