@@ -123,7 +123,7 @@ func workflowFaults(text string) []string {
 		if runner := fmt.Sprint(j.RunsOn); j.Uses == "" && (strings.Contains(runner, "-latest") || strings.Contains(runner, "self-hosted")) {
 			report("job %s runs on %s: name a version of GitHub's", name, runner)
 		}
-		// Who verifies what is signed asks where it was built, too: docs/trust.md.
+		// docs/trust.md verifies both the signature and the provenance.
 		if slices.ContainsFunc(j.Steps, func(s step) bool { return strings.Contains(s.Run, "cosign sign") }) &&
 			!slices.ContainsFunc(j.Steps, func(s step) bool { return strings.HasPrefix(s.Uses, "actions/attest-build-provenance@") }) {
 			report("job %s signs something without its provenance", name)
