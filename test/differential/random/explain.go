@@ -98,6 +98,12 @@ func metrics(a Answer) []any {
 	return list
 }
 
+// changes returns how many changes of webhooks and policies the objects of an answer have.
+func changes(a Answer) int {
+	text := a.String()
+	return strings.Count(text, `"mutated": "yes"`) + strings.Count(text, `"hooked": "yes"`)
+}
+
 // has reports whether a list has an element.
 func has(list []any, element any) bool {
 	return slices.ContainsFunc(list, func(other any) bool { return reflect.DeepEqual(other, element) })
@@ -151,6 +157,12 @@ var hunkPattern = regexp.MustCompile(`@@ -\d+,\d+ \+\d+,\d+ @@`)
 
 // rerunPattern is of an audit annotation about the re-run of webhooks.
 var rerunPattern = regexp.MustCompile(`\n *"(mutation|patch)\.webhook\.admission\.k8s\.io/round_1_.*`)
+
+// mutationPattern is of what the audit log says of a mutating webhook.
+var mutationPattern = regexp.MustCompile(`,?\n *"(mutation|patch)\.webhook\.admission\.k8s\.io/.*`)
+
+// oneLabel is in a patch of a webhook for an object that has labels.
+const oneLabel = `/metadata/labels/hooked\"`
 
 func bothForbidden(ours, theirs Answer) bool {
 	return ours.Status == http.StatusForbidden && theirs.Status == http.StatusForbidden

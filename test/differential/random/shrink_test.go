@@ -125,6 +125,12 @@ func TestExplain(t *testing.T) {
 	counts := func(used string) Answer {
 		return Answer{Status: 200, Body: fromYAML("items: [{status: {used: {pods: " + used + "}}}]")}
 	}
+	labelled := func(labels string) Answer {
+		return Answer{Status: 200, Body: fromYAML(`message: "", metadata: {labels: ` + labels + "}")}
+	}
+	audited := func(patched string) Answer {
+		return Answer{Status: 404, Audit: "{\n \"decision\": \"allow\",\n \"patch.webhook.admission.k8s.io/round_0_index_0\": \"" + patched + "\"\n}"}
+	}
 	made, refusedBefore := answer(201, ""), answer(403, "")
 	const services = "A Service that an update of its status creates needs room in a quota"
 	for _, test := range []struct {
@@ -145,6 +151,12 @@ func TestExplain(t *testing.T) {
 		{"resourcequotas", refusedBefore, counts("1"), counts("2"), ""},
 		{"resourcequotas", refusedBefore, counts("1"), Answer{Status: 200, Body: fromYAML("items: [{status: {}}]")},
 			"knows a new quota's usage when it is created"},
+		{"resourcequotas/q", refusedBefore, answer(200, ""), labelled(`{hooked: "yes"}`), "A charge is no request, so no webhook or policy is asked about it"},
+		{"resourcequotas/q", refusedBefore, labelled(`{hooked: "yes"}`), answer(200, ""), ""},
+		{"pods/a/eviction", made, audited(`/metadata/labels/hooked\"`), audited(`/metadata/labels\"`), "and on an object that doesn't fit it"},
+		{"pods/a/eviction", made, audited(`/metadata/labels\"`), audited(`/metadata/labels/hooked\"`), ""},
+		{"resourcequotas/q", made, audited(`/metadata/labels\"`), audited(`/metadata/labels/hooked\"`),
+			"A charge is no request, so no webhook or policy is asked about it"},
 		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1]}`), unfit(`"spec":{"metrics":[1,1]}`), "keeps the metrics that were sent"},
 		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1,1]}`), unfit(`"spec":{"metrics":[1]}`), ""},
 		{"horizontalpodautoscalers", made, unfit(`"spec":{"metrics":[1]}`), unfit(`"spec":{"metrics":[1,1],"other":1}`), ""},
@@ -154,7 +166,8 @@ func TestExplain(t *testing.T) {
 		{"widgets/a/scale", made, Answer{}, answer(422, "request to convert CR to an invalid group/version: autoscaling/v1"), ""},
 	} {
 		const namespace = "/api/v1/namespaces/r0und/"
-		round := []Request{{Verb: http.MethodPut, Path: namespace + "services/a/status"}}
+		round := []Request{{Verb: http.MethodPut, Path: namespace + "services/a/status"},
+			configure(registration+"mutatingadmissionpolicies", "kind: MutatingAdmissionPolicy, spec: {failurePolicy: Ignore}")}
 		r := asked{Request{Verb: http.MethodPost, Path: namespace + test.path}, round, [][2]Answer{{test.before, test.before}}}
 		if got := explain(r, test.ours, test.theirs); got != test.want {
 			t.Errorf("%s: %v and %v are explained by %q, want %q", test.path, test.ours, test.theirs, got, test.want)
