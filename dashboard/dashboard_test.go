@@ -72,9 +72,17 @@ func (f *fakeAPI) ServeHTTP(w http.ResponseWriter, r *http.Request) {
 			404: v1.StatusReasonNotFound}[code])
 	case watches:
 		_ = http.NewResponseController(w).Flush()
-		for e := range events {
-			_ = json.NewEncoder(w).Encode(e)
-			_ = http.NewResponseController(w).Flush()
+		for {
+			select {
+			case <-r.Context().Done(): // of a watch that began after hangUp, too
+				return
+			case e, ok := <-events:
+				if !ok {
+					return
+				}
+				_ = json.NewEncoder(w).Encode(e)
+				_ = http.NewResponseController(w).Flush()
+			}
 		}
 	case strings.HasSuffix(r.URL.Path, "/decisions"):
 		list.Kind, list.APIVersion = "DecisionList", v1alpha1.SchemeGroupVersion.String()
