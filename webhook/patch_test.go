@@ -484,8 +484,9 @@ func TestMostPatchesNeedNoJSON(t *testing.T) {
 				`{"op":"remove","path":"/metadata/labels/app"}]`, true},
 		{pod, `[{"op":"test","path":"/metadata/name","value":"p"}]`, false},
 		{objects[0], labelPatch("a", "b"), false}, // it has empty lists, which the JSON leaves out
-		{withLimit(pod, "999E"), labelPatch("a", "b"), true},
+		{withLimit(pod, "999T"), labelPatch("a", "b"), true},
 		{withLimit(pod, "1000E"), labelPatch("a", "b"), false},
+		{withLimit(pod, "9300000000000000000"), labelPatch("a", "b"), false}, // 9300P in JSON
 		{withLimit(pod, "-1e22"), labelPatch("a", "b"), false},
 		{&odd{Any: map[string]string{"a": "b"}}, `[{"op":"add","path":"/any/b","value":"c"}]`, false},
 		{pod, `[{"op":"replace","path":"/kind","value":"Pod"}]`, false},

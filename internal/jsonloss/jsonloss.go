@@ -17,10 +17,13 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 )
 
-// huge is the smallest quantity that Kubernetes writes without its unit: as 1 in place of 1000E.
-var huge, negativeHuge = resource.MustParse("1e21"), resource.MustParse("-1e21")
+// huge is the smallest quantity for which it may matter how it was written. Beyond it sums in thousandths
+// overflow, in other ways for 9300000000000000000 than for 9300P, its JSON. From 1000E on Kubernetes leaves
+// out the unit.
+var huge, negativeHuge = resource.MustParse("1P"), resource.MustParse("-1P")
 
-// Has reports whether the JSON of a typed object leaves out something that the Go object has, so that decoding the JSON gives another object: empty lists and maps, and the unit of huge quantities.
+// Has reports whether decoding the JSON of a typed object may give another object: the JSON leaves out empty
+// lists and maps, and writes huge quantities in another way.
 func Has(v reflect.Value) bool {
 	switch v.Kind() {
 	case reflect.Pointer, reflect.Interface:

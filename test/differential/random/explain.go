@@ -101,8 +101,11 @@ func metrics(a Answer) []any {
 // changes returns how many changes of webhooks and policies the objects of an answer have.
 func changes(a Answer) int {
 	text := a.String()
-	return strings.Count(text, `"mutated": "yes"`) + strings.Count(text, `"hooked": "yes"`)
+	return strings.Count(text, mutatedLabel) + strings.Count(text, `"hooked": "yes"`)
 }
+
+// mutatedLabel is of a policy.
+const mutatedLabel = `"mutated": "yes"`
 
 // has reports whether a list has an element.
 func has(list []any, element any) bool {
