@@ -42,8 +42,8 @@ func equalWithout(ours, theirs Answer, fields ...string) bool {
 	return parts(ours, theirs) == ""
 }
 
-// agreeOnUsage reports whether two answers have the same amounts of what both say is used, of a quota or
-// of the quotas of a list.
+// agreeOnUsage reports whether ours has the same amounts in use as theirs of all that is limited, in a quota
+// or in the quotas of a list.
 func agreeOnUsage(ours, theirs any) bool {
 	one, isList := field(ours, "items").([]any)
 	other, _ := field(theirs, "items").([]any)
@@ -53,7 +53,8 @@ func agreeOnUsage(ours, theirs any) bool {
 	for i := range min(len(one), len(other)) {
 		used, _ := field(other[i], "status", "used").(map[string]any)
 		for resource, amount := range used {
-			if said := field(one[i], "status", "used", resource); said != nil && said != amount {
+			said, limit := field(one[i], "status", "used", resource), field(one[i], "spec", "hard", resource)
+			if said != amount && (said != nil || limit != nil) {
 				return false
 			}
 		}

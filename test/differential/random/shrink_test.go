@@ -149,6 +149,8 @@ func TestExplain(t *testing.T) {
 		{"secrets", made, answer(201, ""), exceeded("secrets=1"), ""},
 		{"resourcequotas", made, counts("1"), counts("2"), services},
 		{"resourcequotas", refusedBefore, counts("1"), counts("2"), ""},
+		{"resourcequotas", refusedBefore, Answer{Status: 200, Body: fromYAML("items: [{spec: {hard: {pods: 3}}}]")},
+			Answer{Status: 200, Body: fromYAML("items: [{spec: {hard: {pods: 3}}, status: {used: {pods: 1}}}]")}, ""},
 		{"resourcequotas", refusedBefore, counts("1"), Answer{Status: 200, Body: fromYAML("items: [{status: {}}]")},
 			"knows a new quota's usage when it is created"},
 		{"resourcequotas/q", refusedBefore, answer(200, ""), labelled(`{hooked: "yes"}`), "A charge is no request, so no webhook or policy is asked about it"},
