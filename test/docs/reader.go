@@ -71,8 +71,11 @@ func (r *Reader) do(s step) {
 	default:
 		ctx, cancel := context.WithTimeout(r.T.Context(), patience)
 		defer cancel()
-		// the output shows whether it failed
+		// the output shows whether it failed, but not whether it would have gone on
 		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput()
+		if ctx.Err() != nil {
+			r.T.Fatalf("line %d: $ %s\nis not over after %v, and printed\n%s", s.line, s.shell, patience, out)
+		}
 		if !matches(s.expect, string(out)) {
 			r.T.Errorf("line %d: $ %s\nprints\n%s\nthe document says\n%s", s.line, s.shell, out,
 				strings.Join(s.expect, "\n"))

@@ -135,7 +135,7 @@ type Trace struct {
 }
 
 // Trace waits until the span of the client's request has come, which is the last that its server
-// sends, and from other services those of the names.
+// sends, from other services those of the names, and those around each of them.
 func (r *TraceReceiver) Trace(t testing.TB, client trace.SpanContext, others ...string) Trace {
 	t.Helper()
 	id, parent := client.TraceID(), client.SpanID()
@@ -155,6 +155,12 @@ func (r *TraceReceiver) Trace(t testing.TB, client trace.SpanContext, others ...
 		for _, name := range others {
 			if len(found.Named(name)) == 0 {
 				return fmt.Errorf("%q isn't there yet:\n%s", name, found)
+			}
+		}
+		// A service sends a span when it ends, so those around it come later.
+		for _, span := range found.spans {
+			if around := string(span.ParentSpanId); around != string(parent[:]) && found.spans[around] == nil {
+				return fmt.Errorf("what is around %q isn't there yet:\n%s", span.Name, found)
 			}
 		}
 		return nil
