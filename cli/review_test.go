@@ -6,7 +6,6 @@ package cli
 import (
 	"bytes"
 	"encoding/json"
-	"net"
 	"os"
 	"path/filepath"
 	"strings"
@@ -14,6 +13,7 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/review"
 	"gatehouse.dev/test/needs"
 )
@@ -237,12 +237,7 @@ func TestReviewUsage(t *testing.T) {
 		"c.yaml": configMap + "c}\n", "empty.yaml": "# nothing\n", "broken.yaml": "{",
 		"like.txt": "nothing of that", "kubeconfig": "kind: Config\napiVersion: v1\nclusters: []\n",
 	})
-	closed, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	address := closed.Addr().String()
-	closed.Close()
+	address := webhooktest.Refusing(t)
 	if err := os.WriteFile("gone", []byte(`kind: Config
 apiVersion: v1
 clusters: [{name: c, cluster: {server: "https://`+address+`"}}]

@@ -103,6 +103,7 @@ func TestClaimsAreNotJudgedByAListFromBefore(t *testing.T) {
 				if got := <-come; got != "earlier" {
 					t.Fatalf("%s is updated", got)
 				}
+				synctest.Wait() // the informer may have listed the claims and not begun to watch them
 				tracked(client.Tracker().Add(claim("first", true)))
 				fresh := claim("second", false)
 				fresh.Finalizers = nil

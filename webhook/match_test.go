@@ -16,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apiserver/pkg/admission"
 	clienttesting "k8s.io/client-go/testing"
+	"k8s.io/component-base/metrics/legacyregistry"
 
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/plugin/ready"
@@ -234,7 +235,7 @@ func TestNamespaceThatHangs(t *testing.T) {
 			return true, nil, context.DeadlineExceeded
 		})
 		before := backend.Calls()
-		ctx, cancel := context.WithTimeout(t.Context(), 1500*time.Millisecond)
+		ctx, cancel := context.WithTimeout(t.Context(), 2500*time.Millisecond) // enough for the call after what hangs
 		_ = p.Mutating.ready.Wait(ctx, nil)
 		wantError(t, p.Mutating.Admit(ctx, newAttributes(create, newPod(), nil, in("fresh")), interfaces), "")
 		cancel()
@@ -252,6 +253,7 @@ func TestNamespaceThatHangs(t *testing.T) {
 // A request whose time is over, or whose client is gone, is told so, and neither blames a condition
 // nor passes by the webhook.
 func TestConditionsOutOfTime(t *testing.T) {
+	legacyregistry.Reset() // of an earlier run in this process
 	backend := webhooktest.New(t, webhooktest.Allow())
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()

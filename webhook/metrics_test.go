@@ -48,6 +48,7 @@ func metricsOf(t testing.TB, webhook string) []string {
 // Source: k8s.io/apiserver/pkg/admission/metrics, and how the dispatchers of
 // k8s.io/apiserver/pkg/admission/plugin/webhook use it.
 func TestMetrics(t *testing.T) {
+	legacyregistry.Reset() // of an earlier run in this process
 	allowing := webhooktest.New(t, webhooktest.Allow())
 	denying := webhooktest.New(t, webhooktest.Deny(418, "no"))
 	patching := webhooktest.New(t, webhooktest.Patch(`[{"op":"remove","path":"/nothing"}]`))

@@ -11,6 +11,8 @@ import (
 	"testing"
 
 	"k8s.io/apiserver/pkg/storage/storagebackend"
+
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // A cluster of which no server can be reached is told from one that is only slow.
@@ -21,12 +23,8 @@ func TestUnreachable(t *testing.T) {
 	}
 	open := "http://" + listener.Addr().String() // accepts, and never answers
 	defer listener.Close()
-	gone, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	closed := "http://" + gone.Addr().String()
-	gone.Close()
+	gone := webhooktest.Refusing(t)
+	closed := "http://" + gone
 	secure := httptest.NewUnstartedServer(http.NotFoundHandler())
 	secure.Config.ErrorLog = nil
 	secure.StartTLS()
@@ -37,7 +35,7 @@ func TestUnreachable(t *testing.T) {
 	}{
 		{[]string{open}, ""},
 		{[]string{closed, open}, ""},
-		{[]string{closed}, closed + ": dial tcp " + gone.Addr().String() + ": connect: connection refused"},
+		{[]string{closed}, closed + ": dial tcp " + gone + ": connect: connection refused"},
 		{[]string{secure.URL}, "certificate"},
 		{[]string{"unix:///none"}, ""},
 	} {

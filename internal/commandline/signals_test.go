@@ -12,6 +12,7 @@ import (
 	"runtime"
 	"syscall"
 	"testing"
+	"time"
 )
 
 // waiting is in the environment of a process that TestUntilSignal starts.
@@ -42,7 +43,9 @@ func TestUntilSignal(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			for range 10 {
-				if got := endOf(t, test.atOnce, test.then); got != test.want {
+				got, took := endOf(t, test.atOnce, test.then)
+				// A busy machine may deliver the second signal too late to count as the first.
+				if late := len(test.atOnce) > 1 && took > sentTwice; got != test.want && !late {
 					t.Fatalf("it ended with %d, want %d", got, test.want)
 				}
 			}
@@ -50,8 +53,8 @@ func TestUntilSignal(t *testing.T) {
 	}
 }
 
-// endOf is the exit code of a process that gets signals.
-func endOf(t *testing.T, atOnce []os.Signal, then os.Signal) int {
+// endOf is the exit code of a process that gets signals, and how long after the first it ends.
+func endOf(t *testing.T, atOnce []os.Signal, then os.Signal) (code int, took time.Duration) {
 	t.Helper()
 	self, err := os.Executable()
 	if err != nil {
@@ -72,6 +75,7 @@ func endOf(t *testing.T, atOnce []os.Signal, then os.Signal) int {
 	}
 	lines := bufio.NewScanner(out)
 	lines.Scan() // it is up
+	began := time.Now()
 	for _, s := range atOnce {
 		if err := c.Process.Signal(s); err != nil {
 			t.Fatal(err)
@@ -88,5 +92,5 @@ func endOf(t *testing.T, atOnce []os.Signal, then os.Signal) int {
 	}
 	in.Close()
 	<-ended
-	return c.ProcessState.ExitCode()
+	return c.ProcessState.ExitCode(), time.Since(began)
 }

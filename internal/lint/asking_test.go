@@ -62,7 +62,7 @@ webhooks:
   namespaceSelector: {matchExpressions: [{key: kubernetes.io/metadata.name, operator: NotIn, values: [kube-system]}]}
   sideEffects: None
   admissionReviewVersions: [v1]
-  timeoutSeconds: 1
+  timeoutSeconds: 10
 %s---
 `, kind, name, b.URL("/"), base64.StdEncoding.EncodeToString(b.Authority.PEM()), more)
 }
@@ -152,8 +152,12 @@ func TestBackendsThatDontAnswer(t *testing.T) {
 				if tt.break_ != nil {
 					tt.break_(b)
 				}
+				text := configMap + configuration(kind, "a", b, "")
+				if name == "hangs" {
+					text = strings.Replace(text, "timeoutSeconds: 10", "timeoutSeconds: 1", 1)
+				}
 				start := time.Now()
-				report := ask(t, configMap+configuration(kind, "a", b, ""), nil)
+				report := ask(t, text, nil)
 				if len(report.Unread) != 1 || !strings.Contains(report.Unread[0].Message, tt.want) || report.ExitCode(Error) != 2 ||
 					!strings.HasPrefix(report.Unread[0].Message, "webhook a.example.com of a can't be asked: ") {
 					t.Errorf("unread: %v, want %q", report.Unread, tt.want)
@@ -265,7 +269,7 @@ func TestAskedWebhooks(t *testing.T) {
 func TestAskTime(t *testing.T) {
 	text := configMap
 	for _, name := range []string{"a", "b", "c"} {
-		text += strings.Replace(configuration("Mutating", name, webhooktest.New(t, webhooktest.Hang()), ""), "timeoutSeconds: 1",
+		text += strings.Replace(configuration("Mutating", name, webhooktest.New(t, webhooktest.Hang()), ""), "timeoutSeconds: 10",
 			"timeoutSeconds: 30", 1)
 	}
 	start := time.Now()

@@ -196,6 +196,16 @@ func (s *shop) wantUsed(name corev1.ResourceName, want string) {
 	}
 }
 
+// wantCounted waits until the server has counted what its writes have caused it to, and then wants
+// quota q to show it. Where the quota showed the same before, awaitUsed would wait for nothing.
+func (s *server) wantCounted(name corev1.ResourceName, want string) {
+	s.shop.t.Helper()
+	if err := s.Counted(s.shop.t.Context()); err != nil {
+		s.shop.t.Fatal(err)
+	}
+	s.shop.wantUsed(name, want)
+}
+
 // awaitUsed waits until quota q shows it.
 func (s *shop) awaitUsed(ctx context.Context, name corev1.ResourceName, want string) {
 	s.t.Helper()

@@ -236,7 +236,7 @@ func TestClaimOutlivesItsPod(t *testing.T) {
 			s.wantUsed(gpus, "3")
 			if podFirst {
 				a.remove(podResource, "p", response.Revision)
-				s.awaitUsed(t.Context(), gpus, "3")
+				a.wantCounted(gpus, "3")
 				a.remove(deviceClaims, "c", made)
 			} else {
 				a.remove(deviceClaims, "c", made)
@@ -263,7 +263,7 @@ func TestClaimOutlivesItsPodUncounted(t *testing.T) {
 	made := s.put(deviceClaims, scheduled("c", 2))
 	a.remove(deviceClaims, "c", made)
 	s.wantUsed(gpus, "1")
-	s.awaitUsed(t.Context(), gpus, "1")
+	a.wantCounted(gpus, "1")
 }
 
 // A pod that has ended accounts for nothing any more.
@@ -284,5 +284,5 @@ func TestPodOfAClaimEnds(t *testing.T) {
 		response.Revision, kubernetes.PutOptions{}); err != nil || !response.Succeeded {
 		t.Fatal(response, err)
 	}
-	s.awaitUsed(t.Context(), gpus, "2")
+	a.wantCounted(gpus, "2")
 }

@@ -80,6 +80,9 @@ const state = `{kind: Namespace, apiVersion: v1, metadata: {name: shop}}
 {kind: ConfigMap, apiVersion: v1, metadata: {name: there, namespace: shop}}
 `
 
+// abandoned has an element once nobody waits for a plugin any more that was told to wait.
+var abandoned = make(chan struct{}, 1)
+
 // obedient does what the annotation "do" of an object says.
 type obedient struct{}
 
@@ -95,7 +98,7 @@ func (obedient) Validate(ctx context.Context, a admission.Attributes, _ admissio
 		panic(http.ErrAbortHandler)
 	case "wait":
 		<-ctx.Done()
-		time.Sleep(20 * time.Millisecond)
+		<-abandoned
 	case "warn":
 		warning.AddWarning(ctx, "", "as told")
 		warning.AddWarning(ctx, "", "as told")
@@ -230,9 +233,10 @@ func TestDecision(t *testing.T) {
 
 // A plugin that doesn't return is abandoned.
 func TestTimeout(t *testing.T) {
-	impatient := candidate.WithTimeout(50 * time.Millisecond)
+	impatient := candidate.WithTimeout(time.Second) // in which the plugin's turn comes
 	began := time.Now()
 	v := impatient.Judge(t.Context(), told("wait"))
+	abandoned <- struct{}{}
 	if took := time.Since(began); took > 10*time.Second {
 		t.Errorf("took %v", took)
 	}
