@@ -6,6 +6,7 @@ package e2e_test
 import (
 	"fmt"
 	"io"
+	"net"
 	"net/http"
 	"strconv"
 	"strings"
@@ -13,6 +14,8 @@ import (
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // Without a kubelet to talk to, exec and its like fail as they do in Kubernetes.
@@ -38,7 +41,8 @@ func TestConnectWithoutKubelet(t *testing.T) {
 	k.fails("get --raw /api/v1/namespaces/default/services/nosuch/proxy/",
 		`no endpoints available for service "nosuch"`)
 
-	port, err := strconv.Atoi(freePort(t))
+	_, refusing, _ := net.SplitHostPort(webhooktest.Refusing(t)) // nobody else gets it meanwhile
+	port, err := strconv.Atoi(refusing)
 	if err != nil {
 		t.Fatal(err)
 	}

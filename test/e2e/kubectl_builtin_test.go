@@ -293,12 +293,25 @@ func TestKubectlAuth(t *testing.T) {
 	}
 	robot := k.as(token)
 	robot.says("auth whoami", "system:serviceaccount:rights:robot", "system:serviceaccounts:rights")
-	robot.says("get configmaps", "kube-root-ca.crt")
+	// The server's authorizer sees the binding a moment later, and a controller makes the ConfigMap.
+	eventually(t, kubectlTimeout, func(context.Context) error {
+		if out, errors, _ := robot.run("get configmaps"); !strings.Contains(out, "kube-root-ca.crt") {
+			return fmt.Errorf("%s%s", out, errors)
+		}
+		return nil
+	})
 	robot.fails("delete configmap kube-root-ca.crt", "forbidden", "system:serviceaccount:rights:robot")
 	// a used one is remembered for some seconds
 	elsewhere := k.ok("create token robot --audience=https://kubernetes.default.svc.cluster.local")
 	unused := k.as(strings.TrimSpace(elsewhere))
 	k.says("delete serviceaccount robot", "deleted")
+	// The server looks for the account in a cache, which shows it a moment longer.
+	eventually(t, kubectlTimeout, func(context.Context) error {
+		if out, _, code := unused.run("auth whoami"); code == 0 {
+			return fmt.Errorf("the token still works:\n%s", out)
+		}
+		return nil
+	})
 	unused.fails("auth whoami", "You must be logged in to the server")
 	k.as("nonsense").fails("get pods", "You must be logged in to the server (Unauthorized)")
 }
@@ -327,8 +340,9 @@ func TestKubectlDelete(t *testing.T) {
 	owner := func(name string) string {
 		k.says("create configmap owner-"+name, "created")
 		uid := k.get("configmap/owner-"+name, "{.metadata.uid}")
+		// An owner that is deleted in the foreground waits for those that block it.
 		k.with(fmt.Sprintf("apiVersion: v1\nkind: ConfigMap\nmetadata:\n  name: of-%s\n  ownerReferences: "+
-			"[{apiVersion: v1, kind: ConfigMap, name: owner-%s, uid: %s}]\n",
+			"[{apiVersion: v1, kind: ConfigMap, name: owner-%s, uid: %s, blockOwnerDeletion: true}]\n",
 			name, name, uid)).says("create -f -", "created")
 		return "owner-" + name
 	}

@@ -101,6 +101,12 @@ func TestKubectlCustomResources(t *testing.T) {
 	definition := strings.NewReplacer("URL", url+"/convert", "CA", base64.StdEncoding.EncodeToString(ca)).Replace(plots)
 	k.with(definition).says("apply -f -", "customresourcedefinition.apiextensions.k8s.io/plots.garden.example created")
 	k.says("wait --for=condition=Established crd/plots.garden.example --timeout=100s", "condition met")
+	eventually(t, kubectlTimeout, func(context.Context) error {
+		if out, errors, _ := k.run("api-resources --api-group=garden.example --no-headers"); out == "" {
+			return fmt.Errorf("not in discovery yet: %s", errors)
+		}
+		return nil
+	})
 	// what a client takes that names no version
 	k.says("api-resources --api-group=garden.example", "plots plt garden.example/v2 true Plot")
 	eventuallySays(k, "explain plot.spec.area --api-version=garden.example/v1", "KIND: Plot", "FIELD: area <string>",

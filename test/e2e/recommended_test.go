@@ -4,6 +4,8 @@
 package e2e_test
 
 import (
+	"context"
+	"fmt"
 	"strings"
 	"testing"
 )
@@ -37,6 +39,14 @@ func TestRecommendedSets(t *testing.T) {
 			}
 			if strings.Contains(set, "DefaultStorageClass") {
 				k.with(defaultClass).says("create --filename=-", "storageclass.storage.k8s.io/standard created")
+				// The plugin looks for it in a cache, which shows it a moment later.
+				eventually(t, kubectlTimeout, func(context.Context) error {
+					if out, _, _ := k.with(claim).run("create --dry-run=server --output=yaml --filename=-"); !strings.Contains(
+						out, "storageClassName: standard") {
+						return fmt.Errorf("the class isn't the default yet:\n%s", out)
+					}
+					return nil
+				})
 				k.with(claim).says("create --filename=-", "persistentvolumeclaim/data created")
 				k.has("pvc/data", "{.spec.storageClassName}", "standard")
 			}

@@ -80,6 +80,12 @@ initializers:
 		configuration, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	c.awaitConfiguration(t, resource, names...)
+}
+
+// awaitConfiguration waits until objects of a resource wait for these initializers.
+func (c *cluster) awaitConfiguration(t testing.TB, resource schema.GroupVersionResource, names ...string) {
+	t.Helper()
 	probe := newObject(resource, "probe")
 	switch resource.Resource {
 	case "pods":

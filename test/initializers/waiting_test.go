@@ -258,6 +258,7 @@ func TestTwoServers(t *testing.T) {
 	}))
 	ns := here.Namespace(t, nil)
 	here.configure(t, leases, one)
+	there.awaitConfiguration(t, leases, one)
 	created := here.create(t, leases, ns, newObject(leases, "a"))
 	there.stored(t, leases, ns, "a")
 	for _, c := range []*cluster{here, there} {

@@ -4,6 +4,7 @@
 package plugins_test
 
 import (
+	"fmt"
 	"strings"
 	"testing"
 
@@ -74,8 +75,10 @@ lastTransitionTime: "2026-01-01T00:00:00Z"}]}`, "status")
 	_, err = u.patch(free, "spec: {parallelism: 3}")
 	u.want(err, "")
 	j := u.must(job)
+	parallelism := 2
 	u.eventually(`cannot change parallelism for a Job referencing gang-scheduled PodGroup "gang"`, func() error {
-		_, err := u.patch(j, "spec: {parallelism: 3}")
+		parallelism++ // or it would be no change, once one has passed
+		_, err := u.patch(j, fmt.Sprintf("spec: {parallelism: %d}", parallelism))
 		return err
 	})
 	_, err = u.patch(j, "spec: {suspend: true}")

@@ -7,6 +7,7 @@
 package plugins_test
 
 import (
+	"context"
 	"strings"
 	"sync"
 	"testing"
@@ -69,11 +70,16 @@ func (u user) of(object *unstructured.Unstructured) dynamic.ResourceInterface {
 	return u.Resource(mapping.Resource)
 }
 
-// create creates the object of a manifest.
+// create creates the object of a manifest. What isn't in the test's namespace goes with the test.
 func (u user) create(manifest string, subresources ...string) (*unstructured.Unstructured, error) {
 	u.Helper()
 	object := servertest.Parsed(u.T, manifest)
-	return u.of(object).Create(u.Context(), object, metav1.CreateOptions{}, subresources...)
+	resource := u.of(object)
+	created, err := resource.Create(u.Context(), object, metav1.CreateOptions{}, subresources...)
+	if err == nil && created.GetNamespace() == "" {
+		u.Cleanup(func() { _ = resource.Delete(context.Background(), created.GetName(), metav1.DeleteOptions{}) })
+	}
+	return created, err
 }
 
 // must is create where it must go well.

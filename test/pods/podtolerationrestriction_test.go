@@ -105,6 +105,11 @@ func TestPodTolerationRestriction(t *testing.T) {
 			`--overrides={"spec": {"tolerations": [{"key": "x", "operator": "Exists"}]}}`)
 		k.OK("", "annotate", "namespace", k.Namespace, "--overwrite",
 			tolerationsWhitelist+`=[{"key": "y", "operator": "Exists"}]`)
+		// The plugin looks for the namespace in a cache, which shows a write a moment later.
+		servertest.Eventually(t, "the whitelist to be known", func() bool {
+			_, _, code := k.Run("", "label", "pod", "web", "a=b", "--dry-run=server")
+			return code != 0
+		})
 		k.Fails("", []string{"label", "pod", "web", "a=b"}, "(Forbidden)", "conflict with its namespace whitelist")
 		k.OK("", "delete", "pod", "web", "--now")
 	})

@@ -13,6 +13,7 @@ import (
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -38,7 +39,13 @@ func bears(t *testing.T, plural, kind, properties string) {
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{})
+		servertest.Eventually(t, "the custom resource to be gone", func() bool {
+			_, err := crds.Get(context.Background(), crd.Name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
+	})
 	servertest.Retry(t, "the custom resource to be served", func() error {
 		_, err := dynamicClient.Resource(bearsOf("v2", plural)).List(t.Context(), metav1.ListOptions{})
 		return err

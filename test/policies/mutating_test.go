@@ -69,7 +69,7 @@ func TestMutating(t *testing.T) {
 				param(t, ns, "p", "param", map[string]string{"k1": "v1"})
 				param(t, ns, "q", "param", map[string]string{"k2": "v2", "k3": "v3"})
 			},
-			policies: []mutatingPolicy{{name: "a", params: "ConfigMap", bindings: refs(selected("param")),
+			policies: []mutatingPolicy{{name: "a", params: "ConfigMap", bindings: refs(selected("param")), applied: 2,
 				mutations: mutations{`Object{metadata: Object.metadata{annotations: params.data}}`}}},
 			want: annotations{"k1": "v1", "k2": "v2", "k3": "v3"}},
 		"several bindings": {
@@ -144,7 +144,7 @@ func TestMutating(t *testing.T) {
 				param(t, ns, "r", "", map[string]string{"r": "yes"})
 			},
 			policies: []mutatingPolicy{
-				{name: "a", ifNeeded: true, params: "ConfigMap", bindings: refs(selected("param")),
+				{name: "a", ifNeeded: true, params: "ConfigMap", bindings: refs(selected("param")), applied: 4,
 					mutations: mutations{`Object{metadata: Object.metadata{annotations: params.data}}`, count}},
 				{name: "b", params: "ConfigMap", bindings: refs(named("r")),
 					mutations: mutations{`Object{metadata: Object.metadata{annotations: params.data}}`, count}}},

@@ -21,8 +21,11 @@ import (
 //
 // Source: k8s.io/kubernetes/test/integration/apiserver/cel/excludedresources_test.go#TestExcludedResources f00c309e
 func TestTransientResources(t *testing.T) {
-	_, lists, err := client.Discovery().ServerGroupsAndResources()
-	must(t, err)
+	var lists []*metav1.APIResourceList
+	servertest.Retry(t, "all groups to be there, without those of other tests", func() (err error) {
+		_, lists, err = client.Discovery().ServerGroupsAndResources()
+		return err
+	})
 	known := append(exclusion.Included(), exclusion.Excluded()...)
 	found := 0
 	for _, list := range lists {

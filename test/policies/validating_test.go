@@ -147,7 +147,8 @@ func TestWhatPoliciesSee(t *testing.T) {
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			name := validate(t, ns, test.rule, fmt.Sprintf("validations: [{expression: %q}]", test.expression), "")
-			becomes(t, test.message, test.do)
+			// The policy of the test before may be in force for a moment longer.
+			becomes(t, test.message+": "+test.expression, test.do)
 			must(t, dynamicClient.Resource(validatingPolicies).Delete(t.Context(), name, metav1.DeleteOptions{}))
 		})
 	}
@@ -293,7 +294,8 @@ func TestHostileExpressions(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			policy := validate(t, ns, onConfigMaps, fmt.Sprintf("validations: [{expression: %q}]", hostile), "")
-			becomes(t, "resulted in error",
+			// The policy of the test before may be in force for a moment longer.
+			becomes(t, "expression '"+hostile+"' resulted in error",
 				func() error { return try(t, at("", "v1", "configmaps", ns), aConfigMap, "c") })
 			must(t, dynamicClient.Resource(validatingPolicies).Delete(t.Context(), policy, metav1.DeleteOptions{}))
 		})

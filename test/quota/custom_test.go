@@ -10,6 +10,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,7 +69,12 @@ func TestCustomResourcesOfAnotherServer(t *testing.T) {
 		t.Fatal(err)
 	}
 	for _, srv := range []*gatehousetest.Server{b, a} {
-		if err := create(srv, 3); !exceeded(err) {
+		var err error
+		servertest.Eventually(t, "the custom resource to be served", func() bool {
+			err = create(srv, 3)
+			return !apierrors.IsNotFound(err)
+		})
+		if !exceeded(err) {
 			t.Errorf("one more: %v", err)
 		}
 	}

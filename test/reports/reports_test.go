@@ -6,6 +6,7 @@
 package reports_test
 
 import (
+	"errors"
 	"path/filepath"
 	"strings"
 	"testing"
@@ -51,6 +52,14 @@ func TestReports(t *testing.T) {
 		if err := policyreport.WriteFiles(out, reports); err != nil {
 			t.Fatal(err)
 		}
+		// Discovery shows them a moment after they are established.
+		kinds := strings.ReplaceAll(strings.ReplaceAll(resources, "/audit", ""), " ", ",")
+		servertest.Retry(t, kinds+" to be served", func() error {
+			if _, stderr, code := kubectl.Run("", "get", kinds); code != 0 {
+				return errors.New(stderr)
+			}
+			return nil
+		})
 		kubectl.OK("", "create", "--validate=strict", "--filename="+out)
 		for _, resource := range strings.Fields(resources) {
 			if got := kubectl.OK("", "get", resource,

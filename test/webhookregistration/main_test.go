@@ -9,6 +9,7 @@ package webhookregistration_test
 import (
 	"context"
 	"errors"
+	"fmt"
 	"net"
 	"net/http"
 	"strings"
@@ -250,6 +251,18 @@ func (r *replica) stop() {
 func (i *installation) eventuallyAsked() {
 	i.t.Helper()
 	servertest.Retry(i.t, "the plugin to act", i.ask)
+}
+
+// eventuallyNotAsked waits until nobody is asked any more: an API server calls a webhook for a moment
+// longer than its configuration is stored.
+func (i *installation) eventuallyNotAsked() {
+	i.t.Helper()
+	servertest.Retry(i.t, "nobody to be asked", func() error {
+		if err := i.ask(); err == nil || err.Error() != "nobody was asked" {
+			return fmt.Errorf("somebody was: %v", err)
+		}
+		return nil
+	})
 }
 
 // ask makes a pod, in a dry run, and is an error where the plugin hasn't changed it.

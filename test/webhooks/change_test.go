@@ -84,7 +84,7 @@ func applyThousand(t *testing.T) time.Duration {
 		t.Fatal(err)
 	}
 	written := time.Now()
-	inForce(t, ns)
+	inForce(t, ns, v)
 	took := time.Since(written)
 	if err := configurations.Delete(t.Context(), c.Name, metav1.DeleteOptions{}); err != nil {
 		t.Fatal(err)

@@ -9,6 +9,7 @@ import (
 
 	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	apiextensions "k8s.io/apiextensions-apiserver/pkg/client/clientset/clientset"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -41,7 +42,13 @@ func widgets(t *testing.T) (v1, v2 schema.GroupVersionResource) {
 	if _, err := crds.Create(t.Context(), crd, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{}) })
+	t.Cleanup(func() {
+		_ = crds.Delete(context.Background(), crd.Name, metav1.DeleteOptions{})
+		servertest.Eventually(t, "the custom resource to be gone", func() bool {
+			_, err := crds.Get(context.Background(), crd.Name, metav1.GetOptions{})
+			return apierrors.IsNotFound(err)
+		})
+	})
 	servertest.Eventually(t, "the custom resource to be served", func() bool {
 		got, err := crds.Get(t.Context(), crd.Name, metav1.GetOptions{})
 		if err != nil {

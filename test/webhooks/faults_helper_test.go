@@ -128,11 +128,14 @@ func isProbed(t *testing.T, p phase, ns string) bool {
 	return apierrors.ReasonForError(err) == "" && err != nil
 }
 
-// eachPhase runs a test for both phases, with a namespace each.
+// eachPhase runs a test for both phases, with a namespace each. It returns when both are over, those
+// that are parallel as well.
 func eachPhase(t *testing.T, test func(t *testing.T, p phase, ns string)) {
-	for _, p := range []phase{mutatingPhase, validatingPhase} {
-		t.Run(string(p), func(t *testing.T) { test(t, p, namespace(t)) })
-	}
+	t.Run("phase", func(t *testing.T) {
+		for _, p := range []phase{mutatingPhase, validatingPhase} {
+			t.Run(string(p), func(t *testing.T) { test(t, p, namespace(t)) })
+		}
+	})
 }
 
 func newMap(name string) *corev1.ConfigMap {

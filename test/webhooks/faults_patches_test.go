@@ -150,6 +150,11 @@ func TestPatchesOfIdentity(t *testing.T) {
 			`your changes to the latest version and try again`
 		versionGiven = "resourceVersion should not be set on objects to be created"
 	)
+	t.Cleanup(func() { // after all writes, which are parallel
+		if _, err := client.CoreV1().ConfigMaps("default").Get(context.Background(), "c", metav1.GetOptions{}); err == nil {
+			t.Error("an object has got into another namespace")
+		}
+	})
 	for _, test := range []struct {
 		name   string
 		exists bool
@@ -227,8 +232,5 @@ func TestPatchesOfIdentity(t *testing.T) {
 				t.Errorf("stored is %v", stored)
 			}
 		})
-	}
-	if _, err := client.CoreV1().ConfigMaps("default").Get(t.Context(), "c", metav1.GetOptions{}); err == nil {
-		t.Error("an object has got into another namespace")
 	}
 }

@@ -57,12 +57,9 @@ func TestDeployment(t *testing.T) {
 func TestRefusedPods(t *testing.T) {
 	t.Parallel()
 	c := cluster()
-	ns := c.Namespace(t, nil)
-	if _, err := c.Client.CoreV1().Namespaces().Patch(t.Context(), ns, types.MergePatchType,
-		[]byte(`{"metadata": {"labels": {"pod-security.kubernetes.io/enforce": "restricted"}}}`),
-		metav1.PatchOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	// Its label isn't added later: for a moment admission would see the namespace without.
+	ns := create(t, c.Client.CoreV1().Namespaces().Create,
+		`{metadata: {generateName: test-, labels: {pod-security.kubernetes.io/enforce: restricted}}}`).Name
 	apps, batch, core := c.Client.AppsV1(), c.Client.BatchV1(), c.Client.CoreV1()
 	node(t, "refused")
 	create(t, apps.Deployments(ns).Create, `{metadata: {name: web}, spec: {`+selected+`}}`)
@@ -169,8 +166,9 @@ func TestCronJob(t *testing.T) {
 	c := cluster()
 	ns := c.Namespace(t, nil)
 	crons, jobs := c.Client.BatchV1().CronJobs(ns), c.Client.BatchV1().Jobs(ns)
+	// With Forbid the next minute, which may begin at any moment, brings no second one.
 	cron := create(t, crons.Create, `{metadata: {name: web}, spec: {schedule: "* * * * *", suspend: true,
-		jobTemplate: {spec: {ttlSecondsAfterFinished: 0, template: {metadata: {labels: {app: web}}, spec:
+		concurrencyPolicy: Forbid, jobTemplate: {spec: {ttlSecondsAfterFinished: 0, template: {metadata: {labels: {app: web}}, spec:
 		{restartPolicy: Never, containers: [{name: main, image: "registry.example/main:1"}]}}}}}}`)
 	// It last ran a while ago: nobody has to wait for the next minute.
 	cron.Status.LastScheduleTime = &metav1.Time{Time: time.Now().Add(-90 * time.Second)}
