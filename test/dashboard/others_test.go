@@ -43,12 +43,7 @@ func TestOtherServers(t *testing.T) {
 	if err := os.WriteFile(kubeconfig, []byte(nobody), 0o600); err != nil {
 		t.Fatal(err)
 	}
-	free, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	free.Close()
-	for name, port := range map[string]int{"any port": 0, "a port": free.Addr().(*net.TCPAddr).Port} {
+	for name, port := range map[string]int{"any port": 0, "a port": servertest.FreePort(t)} {
 		t.Run(name, func(t *testing.T) {
 			address := command(t, "--kubeconfig="+kubeconfig, fmt.Sprintf("--port=%d", port))
 			home, _, _ := strings.Cut(address, "?")

@@ -73,7 +73,8 @@ func TestOneDecision(t *testing.T) {
 	}{
 		"panic":       {panics: true, answer: apierrors.IsInternalError, want: "Failed 500 by Obedient"},
 		"client-gone": {goes: true, answer: isCanceled, want: "Failed 504 by Obedient"},
-		"timeout":     {timeout: time.Second, answer: apierrors.IsTimeout, want: "Failed 504 by Obedient"},
+		// That is enough for the plugin to be asked, on a busy machine too.
+		"timeout": {timeout: 5 * time.Second, answer: apierrors.IsTimeout, want: "Failed 504 by Obedient"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			t.Parallel()
@@ -100,7 +101,12 @@ func TestOneDecision(t *testing.T) {
 				return len(decisions(t, c, namespace, name)) > 0
 			})
 			close(release)
-			<-left
+			select {
+			case <-entered:
+				<-left
+			default:
+				t.Fatal("the plugin wasn't asked")
+			}
 			after(t, c, namespace)
 			if diff := cmp.Diff([]string{test.want}, decisions(t, c, namespace, name)); diff != "" {
 				t.Errorf("decided: -want +got:\n%s", diff)

@@ -27,32 +27,30 @@ func TestRightsToClusterScopedObjects(t *testing.T) {
 		return []rbacv1.Subject{{APIGroup: rbacv1.GroupName, Kind: "User", Name: name}}
 	}
 	if _, err := c.Client.RbacV1().RoleBindings("default").Create(t.Context(), &rbacv1.RoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "of-default"}, RoleRef: role, Subjects: user("of-default"),
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "of-default-"}, RoleRef: role, Subjects: user("of-default"),
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
 	if _, err := c.Client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "of-all"}, RoleRef: role, Subjects: user("of-all"),
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "of-all-"}, RoleRef: role, Subjects: user("of-all"),
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := c.Client.CoreV1().Namespaces().Create(t.Context(), &corev1.Namespace{
-		ObjectMeta: metav1.ObjectMeta{Name: "without"}}, metav1.CreateOptions{}); err != nil {
-		t.Fatal(err)
-	}
+	without := c.Namespace(t, nil)
+	within := "in-default-" + without
 	if _, err := c.Client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
-		ObjectMeta: metav1.ObjectMeta{Name: "within"}}, metav1.CreateOptions{}); err != nil {
+		ObjectMeta: metav1.ObjectMeta{Name: within}}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	for name, want := range map[string][]string{"of-default": {"within"}, "of-all": {"within", "without"}} {
+	for name, want := range map[string][]string{"of-default": {within}, "of-all": {within, without}} {
 		viewer := client(t, c.As(name))
 		servertest.Retry(t, "the right of "+name, func() error {
 			_, err := list(t, viewer, "default", "")
 			return err
 		})
 		var seen []string
-		for _, fields := range []string{"request.name=within", "request.name=without"} {
-			found, err := list(t, viewer, "default", "request.operation=CREATE,"+fields)
+		for _, object := range []string{within, without} {
+			found, err := list(t, viewer, "default", "request.operation=CREATE,request.name="+object)
 			if err != nil {
 				t.Fatal(err)
 			}
@@ -69,7 +67,7 @@ func TestRightsToClusterScopedObjects(t *testing.T) {
 		}
 	}
 	// Nor by its name, nor by a watch.
-	all, err := list(t, c.Dynamic, "default", "request.name=without")
+	all, err := list(t, c.Dynamic, "default", "request.name="+without)
 	if err != nil || len(all) == 0 {
 		t.Fatalf("%d decisions: %v", len(all), err)
 	}
@@ -112,14 +110,15 @@ func TestImpersonation(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
+	namespace := c.Namespace(t, nil)
 	for name, client := range map[string]kubernetes.Interface{"by-bob": bob, "by-admin": c.Client} {
-		if _, err := client.CoreV1().ConfigMaps("default").Create(t.Context(), &corev1.ConfigMap{
+		if _, err := client.CoreV1().ConfigMaps(namespace).Create(t.Context(), &corev1.ConfigMap{
 			ObjectMeta: metav1.ObjectMeta{Name: name}}, metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 	}
-	admin := decisionsAbout(t, c, "default", "by-admin")[0].Request
-	d := decisionsAbout(t, c, "default", "by-bob")[0].Request
+	admin := decisionsAbout(t, c, namespace, "by-admin")[0].Request
+	d := decisionsAbout(t, c, namespace, "by-bob")[0].Request
 	if d.User.Username != "bob" || d.ImpersonatedBy == nil || d.ImpersonatedBy.Username != admin.User.Username ||
 		admin.ImpersonatedBy != nil {
 		t.Errorf("got %v by %v, and of the administrator %v by %v", d.User, d.ImpersonatedBy, admin.User,

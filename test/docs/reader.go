@@ -65,22 +65,30 @@ func (r *Reader) do(s step) {
 		r.start(s, "is ready on port")
 	case s.expect == nil:
 		r.prelude += s.shell
-		if out, err := r.command(r.T.Context(), r.prelude).CombinedOutput(); err != nil {
+		if out, err := r.run(s, r.prelude); err != nil {
 			r.T.Fatalf("line %d: %s%v\n%s", s.line, s.shell, err, out)
 		}
 	default:
-		ctx, cancel := context.WithTimeout(r.T.Context(), patience)
-		defer cancel()
 		// the output shows whether it failed, but not whether it would have gone on
-		out, _ := r.command(ctx, r.prelude+s.shell).CombinedOutput()
-		if ctx.Err() != nil {
-			r.T.Fatalf("line %d: $ %s\nis not over after %v, and printed\n%s", s.line, s.shell, patience, out)
-		}
+		out, _ := r.run(s, r.prelude+s.shell)
 		if !matches(s.expect, string(out)) {
 			r.T.Errorf("line %d: $ %s\nprints\n%s\nthe document says\n%s", s.line, s.shell, out,
 				strings.Join(s.expect, "\n"))
 		}
 	}
+}
+
+// run runs what is over by itself, and returns its output.
+func (r *Reader) run(s step, shell string) ([]byte, error) {
+	ctx, cancel := context.WithTimeout(r.T.Context(), patience)
+	defer cancel()
+	command := r.command(ctx, shell)
+	command.WaitDelay = time.Second // the shell's children, which have the output too, aren't killed with it
+	out, err := command.CombinedOutput()
+	if ctx.Err() != nil {
+		r.T.Fatalf("line %d: %s\nis not over after %v, and printed\n%s", s.line, s.shell, patience, out)
+	}
+	return out, err
 }
 
 func (r *Reader) command(ctx context.Context, shell string) *exec.Cmd {

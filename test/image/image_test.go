@@ -15,7 +15,6 @@ import (
 	"errors"
 	"fmt"
 	"io/fs"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -248,7 +247,7 @@ func TestImage(t *testing.T) {
 	put(t, filepath.Join(root, "kubeconfig"), kubeconfig, 0o444) // as a volume has it
 	before := files(t, root)
 
-	port := freePort(t)
+	port := strconv.Itoa(servertest.FreePort(t))
 	running, ended := start(t, i, root, i.entrypoint[0], "--plugins=AlwaysPullImages", "--kubeconfig=/kubeconfig",
 		"--secure-port="+port, "--url=https://127.0.0.1:"+port)
 	number := 0
@@ -289,7 +288,7 @@ func TestServerImage(t *testing.T) {
 	wait(t, apiServer, ended)
 
 	// The port of the image may be somebody's on this machine.
-	server, ended := start(t, i, root, i.entrypoint[0], append(i.command, "--secure-port="+freePort(t))...)
+	server, ended := start(t, i, root, i.entrypoint[0], append(i.command, "--secure-port="+strconv.Itoa(servertest.FreePort(t)))...)
 	servertest.Retry(t, "a server that is ready", func() error {
 		config, err := clientcmd.BuildConfigFromFlags("", filepath.Join(root, "data/admin.kubeconfig"))
 		if err != nil {
@@ -320,18 +319,4 @@ func TestTemporaryDirectory(t *testing.T) {
 	if tmp := i.env["TMPDIR"]; !slices.Contains(i.owned, tmp) {
 		t.Errorf("TMPDIR is %q, and the user has %q", tmp, i.owned)
 	}
-}
-
-func freePort(t *testing.T) string {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	_, port, err := net.SplitHostPort(listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	return port
 }

@@ -38,13 +38,13 @@ spec:
 apiVersion: v1
 kind: Service
 metadata: {name: dead, namespace: default}
-spec: {type: ExternalName, externalName: localhost, ports: [{port: %d}]}
+spec: {type: ExternalName, externalName: localhost, ports: [{port: %s}]}
 ---
 apiVersion: apiregistration.k8s.io/v1
 kind: APIService
 metadata: {name: v1.dead.example.com}
 spec: {group: dead.example.com, version: v1, groupPriorityMinimum: 1000, versionPriority: 10, insecureSkipTLSVerify: true,
-  service: {namespace: default, name: dead, port: %[3]d}}
+  service: {namespace: default, name: dead, port: %[3]s}}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: ValidatingAdmissionPolicy
@@ -61,20 +61,11 @@ spec:
 func TestDeadBackends(t *testing.T) {
 	c := servertest.Start(t)
 	converter := webhooktest.New(t, webhooktest.Hang())
-	silent, err := net.Listen("tcp", "127.0.0.1:0")
+	_, port, err := net.SplitHostPort(webhooktest.Silent(t))
 	if err != nil {
 		t.Fatal(err)
 	}
-	t.Cleanup(func() { _ = silent.Close() })
-	go func() {
-		for {
-			if _, err := silent.Accept(); err != nil {
-				return
-			}
-		}
-	}()
-	text := fmt.Sprintf(dead, converter.URL("/"), base64.StdEncoding.EncodeToString(converter.Authority.PEM()),
-		silent.Addr().(*net.TCPAddr).Port)
+	text := fmt.Sprintf(dead, converter.URL("/"), base64.StdEncoding.EncodeToString(converter.Authority.PEM()), port)
 	documents, errs := input.Read([]string{"-"}, strings.NewReader(linted+"---\n"+text))
 	if errs != nil {
 		t.Fatal(errs)

@@ -85,22 +85,21 @@ func TestOutages(t *testing.T) {
 				servertest.Eventually(t, w.what+" to be admitted", func() bool { return s.try(t, w) == nil })
 			}
 			s.apply(t, e.configuration())
-			stopped := 0
-			for _, w := range writes {
-				if !isStopped(outage, w.what) {
-					if err := s.try(t, w); err != nil {
-						t.Errorf("%s is refused: %v", w.what, err)
-					}
-					continue
-				}
-				stopped++
+			stopped, goOn := split(writes, outage)
+			// First what stops: after that the configuration is in force, and what goes on does so with it.
+			for _, w := range stopped {
 				var err error
 				servertest.Eventually(t, w.what+" to be refused", func() bool { err = s.try(t, w); return err != nil })
 				if by := e.webhookName(); !strings.Contains(err.Error(), `failed calling webhook "`+by+`"`) {
 					t.Errorf("%s: the error is %v", w.what, err)
 				}
 			}
-			if stopped == 0 {
+			for _, w := range goOn {
+				if err := s.try(t, w); err != nil {
+					t.Errorf("%s is refused: %v", w.what, err)
+				}
+			}
+			if len(stopped) == 0 {
 				t.Error("nothing stops")
 			}
 
@@ -111,10 +110,12 @@ func TestOutages(t *testing.T) {
 				outage = again
 			}
 			s.apply(t, e.configuration())
-			for _, w := range writes {
-				if !isStopped(outage, w.what) {
-					servertest.Eventually(t, w.what+" to be admitted", func() bool { return s.try(t, w) == nil })
-				} else if err := s.try(t, w); err == nil {
+			stopped, goOn = split(writes, outage)
+			for _, w := range goOn {
+				servertest.Eventually(t, w.what+" to be admitted", func() bool { return s.try(t, w) == nil })
+			}
+			for _, w := range stopped {
+				if err := s.try(t, w); err == nil {
 					t.Errorf("%s is admitted", w.what)
 				}
 			}
@@ -151,6 +152,18 @@ func TestIgnoredTimeouts(t *testing.T) {
 	if err := s.try(t, pod); err != nil {
 		t.Error(err)
 	}
+}
+
+// split returns the writes that stop, as a drill says, and those that go on.
+func split(writes []write, o *drill.Outage) (stopped, goOn []write) {
+	for _, w := range writes {
+		if isStopped(o, w.what) {
+			stopped = append(stopped, w)
+		} else {
+			goOn = append(goOn, w)
+		}
+	}
+	return stopped, goOn
 }
 
 // isStopped reports whether a drill says that a write is refused.

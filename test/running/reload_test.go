@@ -148,12 +148,16 @@ func TestReloadAdmission(t *testing.T) {
 	// What has changed is in force, by the file alone.
 	files.configure("two", true)
 	servertest.Eventually(t, "the second configuration", func() bool { return nodesOf() == "two" })
-	_, err = c.Client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
-		ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
-	}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-	if err == nil || !strings.Contains(err.Error(), "insufficient quota to consume: count/services") {
-		t.Errorf("a Service that needs a quota: %v", err)
-	}
+	// The nodes are in a file of their own, which may have been read before the other one was written.
+	servertest.Retry(t, "a Service to need a quota", func() error {
+		_, err := c.Client.CoreV1().Services(namespace).Create(t.Context(), &corev1.Service{
+			ObjectMeta: metav1.ObjectMeta{Name: "s"}, Spec: corev1.ServiceSpec{Ports: []corev1.ServicePort{{Port: 80}}},
+		}, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		if err == nil || !strings.Contains(err.Error(), "insufficient quota to consume: count/services") {
+			return fmt.Errorf("the answer is %v", err)
+		}
+		return nil
+	})
 
 	// A wrong one isn't, and is told of; not even what is right in it is used.
 	good := reloads("success")

@@ -128,6 +128,16 @@ func newSilent(t *testing.T) *silent {
 	return s
 }
 
+// wait waits until the process has asked the server.
+func (s *silent) wait(t *testing.T, r *running) {
+	t.Helper()
+	select {
+	case <-s.asked:
+	case <-r.ended:
+		t.Fatalf("it ended with %d before it asked the server", r.ProcessState.ExitCode())
+	}
+}
+
 // kubeconfig is a file that leads to the server.
 func (s *silent) kubeconfig(t *testing.T) string {
 	t.Helper()
@@ -147,13 +157,8 @@ users: [{name: x, user: {token: x}}]
 // the first.
 func TestSecondSignal(t *testing.T) {
 	servertest.AsProcess(t)
-	port, err := net.Listen("tcp", "127.0.0.1:0") // a free one
-	must(t, err)
-	must(t, port.Close())
-	_, number, err := net.SplitHostPort(port.Addr().String())
-	must(t, err)
-	const webhook = "webhook --plugins=AlwaysPullImages --url=https://127.0.0.1:1 --bind-address=127.0.0.1 " +
-		"--secure-port="
+	webhook := fmt.Sprintf("webhook --plugins=AlwaysPullImages --url=https://127.0.0.1:1 --bind-address=127.0.0.1 "+
+		"--secure-port=%d", servertest.FreePort(t))
 	for command, first := range map[string]int{ // and the exit code that the first signal may bring about
 		"why pod/web":            1,
 		"why --last-refused":     1,
@@ -162,17 +167,13 @@ func TestSecondSignal(t *testing.T) {
 		"dashboard --no-browser": 0,
 		"controllers --controllers=namespace-controller": 0,
 		"webhook uninstall": 1,
-		webhook + number:    0,
+		webhook:             0,
 	} {
 		t.Run(command, func(t *testing.T) {
 			server := newSilent(t)
 			r := startCommand(t, strings.NewReader("{kind: ConfigMap, apiVersion: v1, metadata: {name: c}}"),
 				append(strings.Fields(command), "--kubeconfig="+server.kubeconfig(t))...)
-			select {
-			case <-server.asked:
-			case <-r.ended:
-				t.Fatalf("it ended with %d before it asked the server", r.ProcessState.ExitCode())
-			}
+			server.wait(t, r)
 			r.signal(os.Interrupt, syscall.SIGTERM)
 			if code := r.code(t, hangs); code != first && code != interrupted && code != terminated {
 				t.Errorf("it ended with %d, want %d, %d, or %d if the first signal was enough", code, interrupted,
@@ -235,7 +236,7 @@ func TestSecondSignalToServer(t *testing.T) {
 					metav1.CreateOptions{})
 			}
 		}()
-		<-hanging.asked
+		hanging.wait(t, r)
 		r.signal(os.Interrupt)
 		servertest.Eventually(t, "the server to stop", func() bool {
 			_, err := client.Discovery().RESTClient().Get().AbsPath("/readyz").DoRaw(ctx)
@@ -249,7 +250,7 @@ func TestSecondSignalToServer(t *testing.T) {
 	t.Run("without an etcd", func(t *testing.T) {
 		etcd := newSilent(t)
 		r := startCommand(t, nil, "serve", "--secure-port=0", "--data-dir=data", "--etcd-servers=http://"+etcd.address)
-		<-etcd.asked
+		etcd.wait(t, r)
 		r.signal(os.Interrupt, syscall.SIGTERM)
 		if code := r.code(t, hangs); code != 0 && code != interrupted && code != terminated {
 			t.Errorf("it ended with %d", code)

@@ -7,6 +7,7 @@
 package servers_test
 
 import (
+	"errors"
 	"slices"
 	"strings"
 	"syscall"
@@ -40,13 +41,27 @@ type member struct {
 	warnings  *client.Warnings
 }
 
-// startMember starts a server over an etcd.
+// startMember starts a server over an etcd, and waits until the others there know it.
 func startMember(t *testing.T, endpoint string) *member {
 	t.Helper()
 	m := &member{Process: servertest.NewProcess(t, "--etcd-servers="+endpoint), warnings: &client.Warnings{}}
 	m.Start(t)
 	m.connect(t)
+	m.awaitKnown(t)
 	return m
+}
+
+// awaitKnown waits until the other servers know this one, which they do a moment after it is ready: they
+// answer only those that they know.
+func (m *member) awaitKnown(t *testing.T) {
+	t.Helper()
+	servertest.Retry(t, "the other servers to know this one", func() error {
+		_, err := m.list(t, m.decisions, "", metav1.ListOptions{})
+		if said := m.warned(); err == nil && said != "" {
+			err = errors.New(said)
+		}
+		return err
+	})
 }
 
 func (m *member) connect(t *testing.T) {
@@ -281,6 +296,7 @@ func TestServersWatch(t *testing.T) {
 	// A server that is started again has none of its decisions any more: the client lists again.
 	two.Kill()
 	two.Start(t)
+	two.awaitKnown(t)
 	if e, _ := whole.next(); e.Type != watch.Error || !apierrors.IsResourceExpired(apierrors.FromObject(e.Object)) {
 		t.Errorf("after the start of another server: %v", e)
 	}

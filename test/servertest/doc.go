@@ -10,7 +10,8 @@
 // it with the package's [Suite] instead of their own testing.T, and each keeps to a
 // [Cluster.Namespace] of its own. Users other than the administrator come from [Cluster.As], and
 // get their rights by [Cluster.Grant]. [Cluster.Kubectl] is the real kubectl, and [Process] the
-// real gatehouse, for a server that is to be killed.
+// real gatehouse, for a server that is to be killed. A program that must be told its port gets a
+// [FreePort].
 //
 // Tests wait for events. Where nothing tells of one, as of what a cache in the server shows,
 // [Eventually] and [Retry] ask again and again.

@@ -7,7 +7,6 @@ import (
 	"bufio"
 	"bytes"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -79,12 +78,7 @@ func NewProcess(t testing.TB, flags ...string) *Process {
 		t.Fatal(err)
 	}
 	t.Cleanup(func() { os.RemoveAll(dir) })
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	port := listener.Addr().(*net.TCPAddr).Port
+	port := FreePort(t)
 	return &Process{DataDir: dir, port: port,
 		flags: append(flags, "--data-dir="+dir, fmt.Sprintf("--secure-port=%d", port))}
 }

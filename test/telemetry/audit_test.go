@@ -207,12 +207,13 @@ func denyExec(t *testing.T, namespace string) {
 // auditRetries has patches of one object meet, so that storage asks the chain again for some.
 func auditRetries(t *testing.T, ns string, hook *told) {
 	const patchers = 8
-	for range 20 {
+	for round := range 20 {
 		before := hook.calls()
 		var all sync.WaitGroup
 		for i := range patchers {
 			all.Go(func() {
-				patch := fmt.Sprintf(`{"metadata":{"labels":{"hooked":null,"n%d":"x"}}}`, i)
+				// Nothing is stored of a patch that changes nothing.
+				patch := fmt.Sprintf(`{"metadata":{"labels":{"hooked":null,"n%d":"%d"}}}`, i, round)
 				if _, err := client.CoreV1().Pods(ns).Patch(t.Context(), "p", types.MergePatchType, []byte(patch),
 					metav1.PatchOptions{}); err != nil {
 					t.Error(err)

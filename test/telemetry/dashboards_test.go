@@ -230,7 +230,14 @@ scrape_configs:
 		if alerts, err = get[ruleGroups](t, server, "/api/v1/rules"); err != nil {
 			t.Fatal(err)
 		}
-		return len(alerts.Groups) > 0 && alerts.Groups[0].Rules[0].Health != "unknown"
+		for _, group := range alerts.Groups {
+			for _, rule := range group.Rules { // which are evaluated one after the other
+				if rule.Health == "unknown" {
+					return false
+				}
+			}
+		}
+		return len(alerts.Groups) > 0
 	})
 	documents, families := documentedMetrics(t), shown(t)
 	about := func(what, expr string) (samples bool) {

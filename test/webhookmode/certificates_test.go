@@ -72,7 +72,7 @@ func TestClientCertificates(t *testing.T) {
 	g := newGiven(t, t.TempDir())
 	r := launch(t, executable(t), "--url=https://127.0.0.1:1", "--plugins=AlwaysPullImages", "--failure-policy=Ignore",
 		"--skip-reachability-check", "--client-ca-file="+g.file("ca.crt"), "--shutdown-delay-duration=0s")
-	<-r.registered
+	waitRegistered(t, r)
 	servertest.Eventually(t, "a ready replica", func() bool {
 		code, _ := r.get(t, insecure(t), "/readyz")
 		return code == http.StatusOK

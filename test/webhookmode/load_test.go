@@ -36,8 +36,8 @@ func newLoad(t *testing.T, clients int, ask func() error) *load {
 				case <-pause:
 				}
 				if err := ask(); err != nil {
+					l.last.Store(&err) // before it counts
 					l.refused.Add(1)
-					l.last.Store(&err)
 				} else {
 					l.admitted.Add(1)
 				}

@@ -13,7 +13,6 @@ import (
 	"crypto/tls"
 	"fmt"
 	"io"
-	"net"
 	"net/http"
 	"os"
 	"os/exec"
@@ -138,17 +137,6 @@ func (b *buffer) String() string {
 	return b.Buffer.String()
 }
 
-// freePort is one of 127.0.0.1.
-func freePort(t testing.TB) int {
-	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().(*net.TCPAddr).Port
-}
-
 // launch is run for a replica of the cluster that tests share. What it registered there ends with
 // the test as well.
 func launch(t testing.TB, program string, flags ...string) *replica {
@@ -160,7 +148,7 @@ func launch(t testing.TB, program string, flags ...string) *replica {
 // run starts a program with the flags of a replica, and of a test. It ends with the test.
 func run(t testing.TB, program string, flags ...string) *replica {
 	t.Helper()
-	r := &replica{port: freePort(t), registered: make(chan struct{}), exited: make(chan struct{})}
+	r := &replica{port: servertest.FreePort(t), registered: make(chan struct{}), exited: make(chan struct{})}
 	r.command = exec.Command(program, append([]string{"--bind-address=127.0.0.1",
 		fmt.Sprintf("--secure-port=%d", r.port), "--kubeconfig=" + cluster.Kubeconfig}, flags...)...)
 	r.command.Env = append(os.Environ(), replicating+"=yes")
@@ -194,7 +182,7 @@ func run(t testing.TB, program string, flags ...string) *replica {
 // start starts a replica by which the cluster is asked at once, and waits until it is.
 func start(t testing.TB, flags ...string) *replica {
 	t.Helper()
-	port := freePort(t) // the last --secure-port counts
+	port := servertest.FreePort(t) // the last --secure-port counts
 	r := launch(t, executable(t), append([]string{fmt.Sprintf("--url=https://127.0.0.1:%d", port),
 		fmt.Sprintf("--secure-port=%d", port)}, flags...)...)
 	r.port = port
@@ -211,23 +199,30 @@ func executable(t testing.TB) string {
 	return binary
 }
 
-// waitAsked waits until the server asks one of the replicas.
-func waitAsked(t testing.TB, replicas ...*replica) {
+// waitRegistered waits until each of the replicas says that API servers ask it.
+func waitRegistered(t testing.TB, replicas ...*replica) {
 	t.Helper()
 	for _, r := range replicas {
 		select {
 		case <-r.registered:
 		case <-r.exited:
 			t.Fatalf("the replica has ended:\n%s", r.log.String())
-		case <-time.After(time.Minute):
+		case <-time.After(2 * time.Minute):
 			t.Fatalf("nobody asks the replica:\n%s", r.log.String())
 		}
 	}
-	// The server sees what is registered a moment after it is stored: until then it asks nobody.
-	// What it asks of replicas, and so of those whose plugins these reviews are nothing to, it
-	// counts.
+}
+
+// waitAsked waits until the server asks one of the replicas.
+func waitAsked(t testing.TB, replicas ...*replica) {
+	t.Helper()
+	waitRegistered(t, replicas...)
+	// The server sees what is registered a moment after it is stored, either configuration by itself:
+	// until then it asks nobody. What it asks of replicas, and so of those whose plugins these reviews
+	// are nothing to, it counts.
+	mutates := strings.Contains(configurations(t), "mutating/")
 	servertest.Eventually(t, "the server asking the replica", func() bool {
-		before := reviews(t, replicas...)
+		mutated, validated := reviews(t, "admit", replicas...), reviews(t, "validate", replicas...)
 		for _, create := range []func() error{
 			func() error {
 				_, err := cluster.Client.CoreV1().ConfigMaps("default").Create(t.Context(),
@@ -241,15 +236,14 @@ func waitAsked(t testing.TB, replicas ...*replica) {
 		} {
 			_ = create() // refused or not, it was asked about
 		}
-		return reviews(t, replicas...) > before
+		return (!mutates || reviews(t, "admit", replicas...) > mutated) && reviews(t, "validate", replicas...) > validated
 	})
 }
 
 var dry = metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}}
 
-// reviews is how many reviews the replicas have answered in the validating phase, which the server
-// sees the configuration of last.
-func reviews(t testing.TB, replicas ...*replica) int {
+// reviews is how many reviews the replicas have answered in a phase, admit or validate.
+func reviews(t testing.TB, phase string, replicas ...*replica) int {
 	t.Helper()
 	n, metrics := 0, ""
 	for _, r := range replicas {
@@ -258,7 +252,7 @@ func reviews(t testing.TB, replicas ...*replica) int {
 	}
 	for line := range strings.Lines(metrics) {
 		if strings.HasPrefix(line, "apiserver_admission_step_admission_duration_seconds_count") &&
-			strings.Contains(line, `type="validate"`) {
+			strings.Contains(line, `type="`+phase+`"`) {
 			_, count, _ := strings.Cut(strings.TrimSpace(line), "} ")
 			value, err := strconv.Atoi(count)
 			if err != nil {

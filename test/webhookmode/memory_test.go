@@ -40,11 +40,11 @@ func TestSize(t *testing.T) {
 	populate(t, large)
 	const five = "AlwaysPullImages,PodNodeSelector,ResourceQuota,DenyServiceExternalIPs,LimitRanger"
 	for _, plugins := range []string{five, five + ",NodeRestriction"} {
-		port := freePort(t)
+		port := servertest.FreePort(t)
 		r := run(t, file, fmt.Sprintf("--url=https://127.0.0.1:%d", port), fmt.Sprintf("--secure-port=%d", port),
 			"--kubeconfig="+large.Kubeconfig, "--plugins="+plugins, "--shutdown-delay-duration=0s")
 		r.port = port
-		<-r.registered
+		waitRegistered(t, r)
 		resident, client := 0.0, insecure(t)
 		servertest.Retry(t, "little memory with "+plugins, func() error {
 			_, metrics := r.get(t, client, "/metrics")

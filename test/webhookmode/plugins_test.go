@@ -65,8 +65,9 @@ plugins:
     imagePolicy: {kubeConfigFile: %s, allowTTL: 50, denyTTL: 50, retryBackoff: 500, defaultAllow: false}
 `, backend.Kubeconfig))
 	log := filepath.Join(t.TempDir(), "decisions.log")
-	start(t, "--plugins=AlwaysPullImages,PodNodeSelector,EventRateLimit,ResourceQuota,ImagePolicyWebhook,"+
-		"DenyServiceExternalIPs", "--admission-control-config-file="+config, "--decision-log-path="+log)
+	r := start(t, "--plugins=AlwaysPullImages,PodNodeSelector,EventRateLimit,ResourceQuota,ImagePolicyWebhook,"+
+		"DenyServiceExternalIPs", "--admission-control-config-file="+config, "--decision-log-path="+log,
+		"--shutdown-delay-duration=0s")
 	const selector = "scheduler.alpha.kubernetes.io/node-selector"
 	ns := cluster.Namespace(t, map[string]string{selector: "disk=ssd"})
 	// Not the administrator: as whom the replica writes, and isn't asked about it.
@@ -140,7 +141,8 @@ plugins:
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
 	}
-	// What became of all that is in the log.
+	// What became of all that is in the log, once the replica has ended: it doesn't wait for the disk.
+	r.stop(t)
 	written, err := os.ReadFile(log)
 	if err != nil {
 		t.Fatal(err)

@@ -51,15 +51,7 @@ func (i *installed) start(t *testing.T, flags ...string) {
 			"--namespace=" + i.Namespace, "--shutdown-delay-duration=0s"}, flags...)...))
 	}
 	i.service.To(i.replicas[0].address(), i.replicas[1].address())
-	for _, r := range i.replicas {
-		select {
-		case <-r.registered:
-		case <-r.exited:
-			t.Fatal("a replica has ended")
-		case <-time.After(time.Minute):
-			t.Fatal("nobody asks a replica")
-		}
-	}
+	waitRegistered(t, i.replicas...)
 }
 
 // put puts certificates of an authority into the Secret, before there are replicas.

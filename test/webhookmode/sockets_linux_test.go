@@ -24,7 +24,7 @@ func TestListening(t *testing.T) {
 		"https://192.0.2.1:%d --bind-address=127.0.0.45": "tcp 127.0.0.45:%d",
 	} {
 		t.Run(url, func(t *testing.T) {
-			port := freePort(t)
+			port := servertest.FreePort(t)
 			var address, bind string
 			fmt.Sscan(fmt.Sprintf(url, port), &address, &bind)
 			args := []string{"--kubeconfig=" + cluster.Kubeconfig, "--plugins=AlwaysPullImages", "--url=" + address,

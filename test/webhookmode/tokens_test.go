@@ -234,18 +234,12 @@ func checkClaims(t *testing.T, token, audience string, account *corev1.ServiceAc
 
 // replicaWithTokens checks a replica that requires tokens. other is a token for another webhook.
 func replicaWithTokens(t *testing.T, p *servertest.Process, c *servertest.Cluster, other string) {
-	port := freePort(t)
+	port := servertest.FreePort(t)
 	r := run(t, executable(t), "--kubeconfig="+c.Kubeconfig, fmt.Sprintf("--url=https://127.0.0.1:%d", port),
 		fmt.Sprintf("--secure-port=%d", port), "--plugins=AlwaysPullImages", "--service-account-issuer="+issuer,
 		"--service-account-key-file="+filepath.Join(p.DataDir, "pki", "sa.key"))
 	r.port = port
-	select {
-	case <-r.registered: // so the API server has reached it
-	case <-r.exited:
-		t.Fatalf("the replica has ended:\n%s", r.log.String())
-	case <-time.After(time.Minute):
-		t.Fatalf("nobody asks the replica:\n%s", r.log.String())
-	}
+	waitRegistered(t, r) // so the API server has reached it
 	servertest.Retry(t, "the plugin's change", func() error {
 		made, err := c.Client.CoreV1().Pods("default").Create(t.Context(), pod("p"), dry)
 		if err == nil && made.Spec.Containers[0].ImagePullPolicy != corev1.PullAlways {
