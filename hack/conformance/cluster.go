@@ -13,6 +13,7 @@ import (
 	"os/exec"
 	"path/filepath"
 	"regexp"
+	"slices"
 	"strings"
 	"syscall"
 	"time"
@@ -41,14 +42,31 @@ var otherControllers = []string{
 	names.PersistentVolumeExpanderController,
 	names.ResourceClaimController,
 	names.ServiceCIDRController,
+	names.StorageVersionGarbageCollectorController,
 	names.TaintEvictionController,
 }
 
-// processes is how many specs run at the same time. Most of the time they wait.
-const processes = 10
+// A mode is what is on while specs run: what is on by default, or everything.
+type mode struct {
+	name         string   // of the directory with logs
+	offByDefault bool     // runs the specs that need what is off by default
+	processes    int      // how many specs run at the same time; most of the time they wait
+	gates        []string // flags of each program
+	apis         []string // flags of the API server
+}
+
+var modes = []mode{
+	{name: "default", processes: 10},
+	// One by one: those of WorkloadAwarePreemption give a resource to a node that they choose at random.
+	{name: "everything", offByDefault: true, processes: 1, gates: []string{"--feature-gates=AllAlpha=true,AllBeta=true"},
+		apis: []string{"--runtime-config=api/all=true"}},
+}
+
+// offByDefault matches the specs that need what is off by default.
+var offByDefault = regexp.MustCompile(`\[Feature:(OffByDefault|StorageVersionAPI)\]`)
 
 // runSpecs runs specs against a new server, and sets their results. Logs go to dir.
-func runSpecs(ctx context.Context, programs, dir, version string, specs []*spec) error {
+func runSpecs(ctx context.Context, programs, dir, version string, m mode, specs []*spec) error {
 	if err := os.MkdirAll(dir, 0o755); err != nil {
 		return err
 	}
@@ -56,6 +74,7 @@ func runSpecs(ctx context.Context, programs, dir, version string, specs []*spec)
 	if err != nil {
 		return err
 	}
+	flags = slices.Concat(flags, m.gates, m.apis)
 	server, err := peers.Start(ctx, programs, dir, func(ctx context.Context, s *peers.Server) error {
 		return s.RunGatehouse(ctx, flags...)
 	})
@@ -73,18 +92,18 @@ func runSpecs(ctx context.Context, programs, dir, version string, specs []*spec)
 	}
 	defer stopNodes()
 	signer := filepath.Join(dir, "data", "pki")
-	if _, err := server.Exec("kube-controller-manager", "--kubeconfig="+kubeconfig, "--leader-elect=false",
-		"--secure-port=0", "--controllers="+strings.Join(otherControllers, ","),
-		"--cluster-signing-cert-file="+filepath.Join(signer, "ca.crt"),
-		"--cluster-signing-key-file="+filepath.Join(signer, "ca.key")); err != nil {
+	if _, err := server.Exec("kube-controller-manager", append([]string{"--kubeconfig=" + kubeconfig,
+		"--leader-elect=false", "--secure-port=0", "--controllers=" + strings.Join(otherControllers, ","),
+		"--cluster-signing-cert-file=" + filepath.Join(signer, "ca.crt"),
+		"--cluster-signing-key-file=" + filepath.Join(signer, "ca.key")}, m.gates...)...); err != nil {
 		return err
 	}
-	if _, err := server.Exec("kube-scheduler", "--kubeconfig="+kubeconfig, "--leader-elect=false",
-		"--secure-port=0"); err != nil {
+	if _, err := server.Exec("kube-scheduler", append([]string{"--kubeconfig=" + kubeconfig, "--leader-elect=false",
+		"--secure-port=0"}, m.gates...)...); err != nil {
 		return err
 	}
 	report := filepath.Join(dir, "report.json")
-	args := []string{fmt.Sprintf("--procs=%d", processes), "--no-color", "--timeout=4h", "--poll-progress-after=3m", "--output-dir=" + dir,
+	args := []string{fmt.Sprintf("--procs=%d", m.processes), "--no-color", "--timeout=4h", "--poll-progress-after=3m", "--output-dir=" + dir,
 		"--json-report=" + filepath.Base(report)}
 	for _, s := range specs {
 		args = append(args, "--focus="+regexp.QuoteMeta(s.text)+"$")

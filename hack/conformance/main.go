@@ -15,7 +15,10 @@
 // the specs that can't apply, with reasons. A pattern in it that matches no spec is an error, and so is
 // a spec that is listed and passes. The scoreboard shows the last result of each spec that has run.
 //
-// Beside the server run kube-scheduler, the controllers of kube-controller-manager that Gatehouse
+// Specs of features and APIs that are off by default run on a second server, on which all of them are
+// on.
+//
+// Beside a server run kube-scheduler, the controllers of kube-controller-manager that Gatehouse
 // doesn't have, and a stand-in for a node, see package node. Everything runs in a network of its own.
 //
 // The command needs Linux, root, and a statically linked busybox (Debian: busybox-static). Programs
@@ -118,8 +121,14 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 	}
 	chosen := choose(specs, func(s *spec) bool { return (s.reason != "") == listed && matches.MatchString(s.text) })
 	fmt.Printf("running %d specs; logs are in %s\n", len(chosen), logs)
-	if err := runSpecs(ctx, programs, logs, version, chosen); err != nil {
-		return err
+	for _, m := range modes {
+		some := choose(chosen, func(s *spec) bool { return offByDefault.MatchString(s.text) == m.offByDefault })
+		if len(some) == 0 {
+			continue
+		}
+		if err := runSpecs(ctx, programs, filepath.Join(logs, m.name), version, m, some); err != nil {
+			return err
+		}
 	}
 	if err := known.add(resultsFile, chosen); err != nil {
 		return err

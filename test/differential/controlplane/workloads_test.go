@@ -193,6 +193,11 @@ func testQuota(t *testing.T, c *cluster) {
 	}, metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
+	// Pods need it, and the controller that makes it may be slow.
+	await(t, func(ctx context.Context) error {
+		_, err := c.client.CoreV1().ServiceAccounts(namespace).Get(ctx, "default", metav1.GetOptions{})
+		return err
+	})
 	pods := c.client.CoreV1().Pods(namespace)
 	now := int64(0)
 	for round := range rounds {
