@@ -8,6 +8,7 @@ import (
 	"errors"
 	"fmt"
 	"os"
+	"strconv"
 	"strings"
 	"sync/atomic"
 	"time"
@@ -47,6 +48,7 @@ type clusterFigures struct {
 	fill, quiet       batch
 	running           time.Duration // from the first create until all pods run
 	memory            memory
+	live              float64       // of it what the API server's collector can't free, in MB
 	again             time.Duration // a start with all of it
 	namespaces, wrong int           // with a quota, and with one whose count isn't right
 }
@@ -128,6 +130,9 @@ func fillCluster(ctx context.Context, pods int, bin string, s subject, hook *yes
 	if f.memory, err = memoryOf(server.Processes...); err != nil {
 		return f, err
 	}
+	if f.live, err = liveHeap(ctx, client); err != nil {
+		return f, err
+	}
 	server.Stop()
 	again, err := start(ctx, s, bin, dir)
 	if err != nil {
@@ -136,6 +141,25 @@ func fillCluster(ctx context.Context, pods int, bin string, s subject, hook *yes
 	server = again
 	f.again = server.StartTime
 	return f, nil
+}
+
+// liveHeap has an API server collect its garbage, and returns what is left, in MB.
+func liveHeap(ctx context.Context, client kubernetes.Interface) (float64, error) {
+	get := client.Discovery().RESTClient().Get
+	if _, err := get().AbsPath("/debug/pprof/heap").Param("gc", "1").DoRaw(ctx); err != nil {
+		return 0, err
+	}
+	text, err := get().AbsPath("/metrics").DoRaw(ctx)
+	if err != nil {
+		return 0, err
+	}
+	for line := range strings.Lines(string(text)) {
+		if value, ok := strings.CutPrefix(line, "go_memstats_heap_alloc_bytes "); ok {
+			bytes, err := strconv.ParseFloat(strings.TrimSpace(value), 64)
+			return bytes / 1e6, err
+		}
+	}
+	return 0, errors.New("/metrics has no go_memstats_heap_alloc_bytes")
 }
 
 // awaitRunning waits until so many pods with limits run. A pod comes to this watch when it runs.
@@ -210,6 +234,7 @@ func clusterReport(pods int, all []clusterFigures) string {
 		{"a create in the full cluster, p50", "%.2f ms", func(f clusterFigures) float64 { return milliseconds(f.quiet.p50) }},
 		{"… p99", "%.2f ms", func(f clusterFigures) float64 { return milliseconds(f.quiet.p99) }},
 		{"memory", "%.0f MB", func(f clusterFigures) float64 { return f.memory.rss }},
+		{"… of it live in the API server", "%.0f MB", func(f clusterFigures) float64 { return f.live }},
 		{"a start with all of it", "%.2f s", func(f clusterFigures) float64 { return f.again.Seconds() }},
 	} {
 		fmt.Fprintf(&b, "| %s |", row.name)

@@ -127,10 +127,11 @@ func callHooks() []hook {
 			withDifference(namesWebhook, 0, 1),
 		mutatingHook("makes-unknown", "", respondPatch(`[{op: add, path: /mood, value: good}]`)).
 			withAuditDifference(ignoresEmptyPatch, 0, 1, 2),
-		mutatingHook("huge", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [limitranges]}]`, respondPatch(patched)).
+		mutatingHook("huge", `rules: [{operations: ["*"], apiGroups: [""], apiVersions: [v1], resources: [limitranges, pods]}]`, respondPatch(patched)).
 			withRequests(create("/api/v1/namespaces/d/limitranges"+dryRun, `{kind: LimitRange, apiVersion: v1,
 metadata: {name: huge, labels: {hook: huge}}, spec: {limits: [{type: Container, default: {cpu: "2000000000000000000000"},
-max: {cpu: "2"}}]}}`)),
+max: {cpu: "2"}}]}}`), create(pods+dryRun, `{kind: Pod, apiVersion: v1, metadata: {name: huge, labels: {hook: huge}}, spec: {containers: [
+{name: c, image: i, resources: {limits: {example.com/gpu: "9300000000000000000"}}}]}}`)), // 9300P in JSON
 		mutatingHook("empty", `rules: [{operations: ["*"], apiGroups: [batch], apiVersions: [v1], resources: [cronjobs]}]`, respondPatch(patched)).
 			withRequests(create("/apis/batch/v1/namespaces/d/cronjobs"+dryRun, `{kind: CronJob, apiVersion: batch/v1,
 metadata: {name: empty, labels: {hook: empty}}, spec: {schedule: "* * * * *", jobTemplate: {spec: {template: {spec: {

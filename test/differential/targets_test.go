@@ -6,6 +6,7 @@ package differential
 import (
 	"fmt"
 	"net/http"
+	"slices"
 	"strings"
 )
 
@@ -118,7 +119,8 @@ func versionHooks() []hook {
 		crd     = `{kind: CustomResourceDefinition, apiVersion: apiextensions.k8s.io/v1, metadata: {name: widgets.example.com},
 spec: {group: example.com, scope: Namespaced, names: {kind: Widget, plural: widgets}, versions: [
 {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true,
-properties: {spec: {type: object, properties: {size: {type: integer, default: 3}}}}}}, subresources: {status: {}}},
+properties: {spec: {type: object, properties: {size: {type: integer, default: 3}}}}}},
+subresources: {status: {}, scale: {specReplicasPath: .spec.replicas, statusReplicasPath: .status.replicas}}},
 {name: v1beta1, served: true, storage: false, schema: {openAPIV3Schema: {type: object,
 x-kubernetes-preserve-unknown-fields: true}}, subresources: {status: {}}}]}}`
 	)
@@ -160,6 +162,20 @@ apiVersion: admissionregistration.k8s.io/v1, metadata: {name: unfit}, spec: {pol
 		create(widgetsAt("v1")+dryRun, "{kind: Widget, apiVersion: example.com/v1, metadata: {name: unfit}, spec: wrong}").
 			withDifference("and on an object that doesn't fit it"),
 	}
+	// A policy that changes the scale of a custom resource by a JSONPatch.
+	scaled := []request{
+		create(registration+"mutatingadmissionpolicies", `{kind: MutatingAdmissionPolicy, apiVersion: admissionregistration.k8s.io/v1,
+metadata: {name: scaled-custom}, spec: {reinvocationPolicy: Never, matchConstraints: {resourceRules: [{operations: [CREATE, UPDATE],
+apiGroups: [example.com], apiVersions: [v1], resources: [widgets, widgets/scale], resourceNames: [scaled-custom]}]}, mutations: [`+
+			patchMutation(`has(request.subResource) ? [JSONPatch{op: 'replace', path: '/spec/replicas', value: 5}] :
+[JSONPatch{op: 'add', path: '/metadata/labels/by', value: 'policy'}]`)+`]}}`),
+		create(registration+"mutatingadmissionpolicybindings", `{kind: MutatingAdmissionPolicyBinding,
+apiVersion: admissionregistration.k8s.io/v1, metadata: {name: scaled-custom}, spec: {policyName: scaled-custom}}`),
+		{verb: "POST", path: widgetsAt("v1") + dryRun, body: widget("v1", "scaled-custom"), until: `"by": "policy"`},
+		create(widgetsAt("v1"), widget("v1", "scaled-custom")),
+		patch("merge", widgetsAt("v1")+"/scaled-custom/scale"+dryRun, "spec: {replicas: 2}").
+			withDifference("A JSONPatch can change the `scale` of a custom resource"),
+	}
 	return []hook{
 		validatingHook("scaler", rule("autoscaling", "v1", "horizontalpodautoscalers", ""), respond(allowResponse)).withRequests(
 			create(path("v2")+dryRun, scaler("v2", "scaler")), create(path("v1"), scaler("v1", "scaler")),
@@ -182,7 +198,7 @@ labels: {hook: scaler-typeless}}, spec: {maxReplicas: 3, scaleTargetRef: {kind: 
 			create(path("v1")+dryRun, scaler("v1", "scaler-exact"))),
 		validatingHook("scaler-both", rule("autoscaling", "v1, v2", "horizontalpodautoscalers", ""), respond(allowResponse)).
 			withRequests(create(path("v2")+dryRun, scaler("v2", "scaler-both")), create(path("v1")+dryRun, scaler("v1", "scaler-both"))),
-		validatingHook("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowResponse)).withRequests(append(first, unfit...)...),
+		validatingHook("custom", rule("example.com", "v1", `"*/*"`, ""), respond(allowResponse)).withRequests(slices.Concat(first, unfit, scaled)...),
 		mutatingHook("custom-changed", rule("example.com", "v1beta1", "widgets", ""),
 			respondPatch(`[{op: add, path: /spec/size, value: 7}, {op: add, path: /extra, value: {a: b}}]`)).
 			withRequests(life("custom-changed")...),
