@@ -118,7 +118,7 @@ func TestDiskFills(t *testing.T) {
 	if code[1] != "1" {
 		t.Errorf("exit code %s, want 1", code[1])
 	}
-	// What it says comes through another pipe.
+	// Its message comes through another pipe.
 	if _, err := p.await(p.stderr, "no space left on device.*\n$", stopTimeout); err != nil {
 		t.Fatal(err)
 	}

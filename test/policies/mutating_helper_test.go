@@ -35,7 +35,7 @@ type mutatingPolicy struct {
 	// bindings are the bindings' paramRefs; one without, where there are none.
 	bindings []*admissionregistrationv1.ParamRef
 	unbound  bool
-	// applied is how often it is applied to an object, where that isn't once for each binding.
+	// applied is how often it is applied to an object, if that is more than once for each binding.
 	applied int
 }
 

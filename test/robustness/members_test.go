@@ -7,7 +7,6 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"net"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -22,6 +21,7 @@ import (
 
 	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
+	"gatehouse.dev/test/servertest"
 )
 
 // A process can be started again and again. It writes to one log.
@@ -331,10 +331,5 @@ func within(ctx context.Context, limit time.Duration, try func(context.Context) 
 
 func freeAddress(t testing.TB) string {
 	t.Helper()
-	listener, err := net.Listen("tcp", "127.0.0.1:0")
-	if err != nil {
-		t.Fatal(err)
-	}
-	defer listener.Close()
-	return listener.Addr().String()
+	return fmt.Sprintf("127.0.0.1:%d", servertest.FreePort(t))
 }

@@ -141,7 +141,7 @@ plugins:
 			t.Errorf("%s: got %v, want %q", test.name, err, test.want)
 		}
 	}
-	// What became of all that is in the log, once the replica has ended: it doesn't wait for the disk.
+	// The log has all decisions once the replica has ended: until then they may wait for the disk.
 	r.stop(t)
 	written, err := os.ReadFile(log)
 	if err != nil {
