@@ -9,6 +9,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/kubernetes"
@@ -72,8 +73,8 @@ func TestRightsToClusterScopedObjects(t *testing.T) {
 		t.Fatalf("%d decisions: %v", len(all), err)
 	}
 	viewer := client(t, c.As("of-default")).Resource(v1alpha1.Decisions).Namespace("default")
-	if _, err := viewer.Get(t.Context(), all[0].GetName(), metav1.GetOptions{}); err == nil {
-		t.Error("of-default gets a decision about a namespace")
+	if _, err := viewer.Get(t.Context(), all[0].GetName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
+		t.Errorf("of-default gets a decision about a namespace: %v", err)
 	}
 	if first := firstOf(t, viewer); nestedString(first, "request", "namespace") == "" {
 		t.Errorf("of-default is told of %v", first)

@@ -11,6 +11,7 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
 
@@ -151,8 +152,9 @@ func TestPatchesOfIdentity(t *testing.T) {
 		versionGiven = "resourceVersion should not be set on objects to be created"
 	)
 	t.Cleanup(func() { // after all writes, which are parallel
-		if _, err := client.CoreV1().ConfigMaps("default").Get(context.Background(), "c", metav1.GetOptions{}); err == nil {
-			t.Error("an object has got into another namespace")
+		_, err := client.CoreV1().ConfigMaps("default").Get(context.Background(), "c", metav1.GetOptions{})
+		if !apierrors.IsNotFound(err) {
+			t.Errorf("an object has got into another namespace: %v", err)
 		}
 	})
 	for _, test := range []struct {
