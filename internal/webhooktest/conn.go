@@ -74,6 +74,24 @@ func Refusing(t TB) string {
 	return c.LocalAddr().String()
 }
 
+// Keep keeps a listener's port from others until the test is over, also after the listener is closed: a
+// program that names the port can listen on it, and one that asks for any port gets another one. The
+// listener must not be in use yet.
+func Keep(t TB, listener net.Listener) {
+	t.Helper()
+	// The two ends of a connection are on the port when the listener is gone.
+	client, err := net.Dial("tcp", listener.Addr().String())
+	if err != nil {
+		t.Fatalf("connecting to %s: %v", listener.Addr(), err)
+	}
+	t.Cleanup(func() { _ = client.Close() })
+	server, err := listener.Accept()
+	if err != nil {
+		t.Fatalf("accepting at %s: %v", listener.Addr(), err)
+	}
+	t.Cleanup(func() { _ = server.Close() })
+}
+
 // Silent returns an address, "127.0.0.1:<port>", that accepts connections and never sends anything, not
 // even in a TLS handshake.
 func Silent(t TB) string {

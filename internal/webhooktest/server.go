@@ -146,7 +146,7 @@ func (s *Server) Clients() []string {
 }
 
 // Stop closes the port and all connections, even those with calls, as a crash does. After that the
-// address refuses connections.
+// address refuses connections, and no other server gets it.
 func (s *Server) Stop() {
 	s.mu.Lock()
 	server := s.server
@@ -196,7 +196,10 @@ func (s *Server) start() {
 	if err != nil {
 		s.t.Fatalf("webhook backend: %v", err)
 	}
-	s.address = listener.Addr().String()
+	if address := listener.Addr().String(); address != s.address { // the first start
+		s.address = address
+		Keep(s.t, listener)
+	}
 	config := &tls.Config{
 		GetCertificate:   func(*tls.ClientHelloInfo) (*tls.Certificate, error) { return s.certificate.Load(), nil },
 		VerifyConnection: s.handshake,

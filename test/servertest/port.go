@@ -6,6 +6,8 @@ package servertest
 import (
 	"net"
 	"testing"
+
+	"gatehouse.dev/internal/webhooktest"
 )
 
 // FreePort returns a port of 127.0.0.1 on which nobody listens. Until the test is over, a program that
@@ -17,16 +19,6 @@ func FreePort(t testing.TB) int {
 		t.Fatal(err)
 	}
 	defer listener.Close()
-	// The two ends of a connection keep the port in use when the listener is gone.
-	client, err := net.Dial("tcp", listener.Addr().String())
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { client.Close() })
-	server, err := listener.Accept()
-	if err != nil {
-		t.Fatal(err)
-	}
-	t.Cleanup(func() { server.Close() })
+	webhooktest.Keep(t, listener)
 	return listener.Addr().(*net.TCPAddr).Port
 }

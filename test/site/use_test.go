@@ -27,8 +27,9 @@ func TestSearch(t *testing.T) {
 			"--decision-max-count": "docs/serve-flags.html",
 			"own-pods":             "docs/lint.html",
 			"apiserver_admission_webhook_fail_open_count": "docs/metrics.html",
-			"exit code": "docs/exit-codes.html",
-			"eks audit": "docs/audit-logs.html",
+			"exit code":   "docs/exit-codes.html",
+			"eks audit":   "docs/audit-logs.html",
+			"conformance": "docs/conformance.html",
 		} {
 			b.visit("main/plugins/priority.html")
 			b.Press("/")

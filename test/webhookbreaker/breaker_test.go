@@ -175,10 +175,13 @@ func stacksWith(function string) int {
 // Fifty dead backends under Ignore cost a write nothing once they aren't called, and one goroutine each.
 func TestManyDeadBackends(t *testing.T) {
 	ns := namespace(t)
+	var backends []*webhooktest.Server
 	var removes []func()
 	for range 50 {
 		b := webhooktest.New(t, webhooktest.Allow())
-		removes = append(removes, install(t, ns, b, admissionregistrationv1.Ignore))
+		backends, removes = append(backends, b), append(removes, install(t, ns, b, admissionregistrationv1.Ignore))
+	}
+	for _, b := range backends { // not before all are there: the next one might get the port of one that is stopped
 		b.Stop()
 	}
 	servertest.Eventually(t, "no backend to be called", func() bool {
