@@ -106,6 +106,10 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 	if err := list.apply(specs); err != nil {
 		return err
 	}
+	chosen := choose(specs, func(s *spec) bool { return (s.reason != "") == listed && matches.MatchString(s.text) })
+	if len(chosen) == 0 {
+		return fmt.Errorf("-focus: no spec to run matches %q; those in %s run with -listed alone", focus, listFile)
+	}
 	version, err := kubernetesVersion(ctx)
 	if err != nil {
 		return err
@@ -119,7 +123,6 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 	if err != nil {
 		return err
 	}
-	chosen := choose(specs, func(s *spec) bool { return (s.reason != "") == listed && matches.MatchString(s.text) })
 	fmt.Printf("running %d specs; logs are in %s\n", len(chosen), logs)
 	for _, m := range modes {
 		some := choose(chosen, func(s *spec) bool { return offByDefault.MatchString(s.text) == m.offByDefault })
