@@ -1,27 +1,20 @@
 // Copyright The Gatehouse Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package apis holds the API types that Kubernetes doesn't carry: our own, and those that it has
-// dropped, in the versions in which it last served them. Go types, JSON names, defaults and models of
-// dropped types are as manifests and clients of those days expect.
+// Package apis holds the API types that are Gatehouse's own:
 //
 //   - decisions/v1alpha1: Decision, the verdict on a request, and the reasons
-//   - admissionregistration/v1alpha1: InitializerConfiguration, served by Kubernetes until 1.13
-//   - policy/v1beta1: PodSecurityPolicy, served by Kubernetes until 1.24
-//   - settings/v1alpha1: PodPreset, served by Kubernetes until 1.19
 //   - openapi: the types in OpenAPI
-//   - initializers: the names that initializers use, besides the kind
 //
-// The types are a library of k8s.io/api's size: the API server serves them (packages
-// legacy/removed and internal/decision/api), and the plugins of the same names read them.
+// The types are a library of k8s.io/api's size. The API server serves them (package internal/decision/api).
 //
 // The zz_generated files come from the types, by the tools of the Kubernetes version that go.mod
 // requires:
 //
-//	go generate ./apis
+//	go generate ./apis ./removed/apis
 //
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package apis
 
-//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
-//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./admissionregistration/v1alpha1 ./decisions/v1alpha1 ./policy/v1beta1 ./settings/v1alpha1
+//go:generate go run k8s.io/code-generator/cmd/deepcopy-gen --go-header-file=/dev/null --output-file=zz_generated.deepcopy.go ./decisions/v1alpha1
+//go:generate go run k8s.io/kube-openapi/cmd/openapi-gen --go-header-file=/dev/null --output-dir=openapi --output-pkg=gatehouse.dev/apis/openapi --output-file=zz_generated.openapi.go --output-model-name-file=zz_generated.model_name.go --report-filename=/dev/null ./decisions/v1alpha1

@@ -120,7 +120,7 @@ func (s *Server) resourceOf(object runtime.Object) schema.GroupResource {
 
 // kindOf returns the kind of a built-in type.
 func (s *Server) kindOf(object runtime.Object) (schema.GroupVersionKind, bool) {
-	for _, known := range []*runtime.Scheme{scheme.Scheme, s.options.Legacy.Kinds().Scheme} {
+	for _, known := range []*runtime.Scheme{scheme.Scheme, s.options.Former.Kinds().Scheme} {
 		if kinds, _, err := known.ObjectKinds(object); err == nil {
 			return kinds[0], true
 		}

@@ -83,7 +83,7 @@ type config struct {
 	peers           *peers.Peers                              // nil if there can't be any
 	customResources bool                                      // whether CustomResourceDefinitions are served
 	rbac            bool                                      // whether roles and bindings count
-	legacy          []schema.GroupVersionResource             // of Options.Legacy, served
+	former          []schema.GroupVersionResource             // of Options.Former, served
 	patched         map[schema.GroupVersionResource]patchable // the kinds whose patches are searched for quantities
 	// admitted, if not nil, is put around every request that may be admitted.
 	admitted func(http.Handler) http.Handler
@@ -107,11 +107,12 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	g := c.generic
 	g.TracerProvider = tracer
 	resources := controlplane.DefaultAPIResourceConfigSource()
-	resources.DisableVersions(o.Legacy.Versions()...) // known, but off
+	resources.DisableVersions(o.Former.Versions()...) // known, but off
 	g.MergedResourceConfig = resources
 	if err := o.Run.ApplyTo(g); err != nil {
 		return nil, err
 	}
+	g.Flagz = o.Flagz
 	g.EffectiveVersion = effectiveVersion{g.EffectiveVersion, o.ReportedVersion}
 	if err := c.applyServing(); err != nil {
 		return nil, err
@@ -134,16 +135,16 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 	if err := o.APIEnablement.ApplyTo(g, resources, legacyscheme.Scheme); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
-	if c.legacy, err = o.Legacy.Resources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
+	if c.former, err = o.Former.Resources(o.APIEnablement.RuntimeConfig, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
-	if err := requireResources(resources, c.legacy, o.RequiredAPIs); err != nil {
+	if err := requireResources(resources, c.former, o.RequiredAPIs); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	if err := checkStorageVersions(resources); err != nil {
 		return nil, err
 	}
-	if err := yieldVersions(resources, c.legacy); err != nil {
+	if err := yieldVersions(resources, c.former); err != nil {
 		return nil, fmt.Errorf("--runtime-config: %w", err)
 	}
 	c.applyOpenAPI()
@@ -178,11 +179,11 @@ func newConfig(ctx context.Context, o *Options, tracer tracing.TracerProvider, b
 
 // writes wraps the handlers of all APIs, behind authorization.
 func (c *config) writes(handler http.Handler) http.Handler {
-	handler = c.options.Legacy.Filter(handler)
+	handler = c.options.Former.Filter(handler)
 	if c.admitted != nil {
 		handler = c.admitted(handler)
 	}
-	return c.options.withFilters(withTimeToAnswer(withQuotaHolder(c.withBoundedQuantities(handler))))
+	return c.options.withFilters(withTimeToAnswer(c.withQuotaHolder(c.withBoundedQuantities(handler))))
 }
 
 // applyServing takes the listener, and lets the server call itself without a connection. For what
@@ -239,10 +240,11 @@ func (c *config) applyOpenAPI() {
 		func(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 			all := generatedopenapi.GetOpenAPIDefinitions(ref)
 			maps.Copy(all, apisopenapi.Definitions(ref))
+			maps.Copy(all, c.options.Former.Definitions(ref))
 			return all
 		})
 	namer := openapinamer.NewDefinitionNamer(append(c.options.extensionSchemes(), legacyscheme.Scheme,
-		apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, c.options.Legacy.Kinds().Scheme)...)
+		apiextensionsapiserver.Scheme, aggregatorscheme.Scheme, c.options.Former.Kinds().Scheme)...)
 	c.generic.OpenAPIConfig = server.DefaultOpenAPIConfig(definitions, namer)
 	c.generic.OpenAPIConfig.Info.Title = "Kubernetes"
 	c.generic.OpenAPIV3Config = server.DefaultOpenAPIV3Config(definitions, namer)
@@ -434,8 +436,11 @@ func withoutManagedFields(obj any) (any, error) {
 }
 
 // withQuotaHolder gives every write the place in which the ResourceQuota plugin leaves what storage
-// is to charge.
-func withQuotaHolder(next http.Handler) http.Handler {
+// is to charge, if it counts quotas.
+func (c *config) withQuotaHolder(next http.Handler) http.Handler {
+	if !c.options.CountQuotas {
+		return next
+	}
 	return http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
 		switch r.Method {
 		case http.MethodPost, http.MethodPut, http.MethodPatch:

@@ -44,6 +44,7 @@ import (
 	"k8s.io/kubernetes/pkg/controlplane/controller/legacytokentracking"
 	"k8s.io/kubernetes/pkg/controlplane/controller/systemnamespaces"
 	"k8s.io/kubernetes/pkg/controlplane/reconcilers"
+	rbacrest "k8s.io/kubernetes/pkg/registry/rbac/rest"
 	"k8s.io/kubernetes/pkg/routes"
 	"k8s.io/kubernetes/pkg/serviceaccount"
 
@@ -160,7 +161,7 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 	if err := c.installGroups(s); err != nil {
 		return nil, err
 	}
-	if err := c.installLegacy(s, completed.OpenAPIV3Config); err != nil {
+	if err := c.installFormer(s, completed.OpenAPIV3Config); err != nil {
 		return nil, err
 	}
 	if err := c.installOpenAPI(s, completed.OpenAPIConfig, completed.OpenAPIV3Config); err != nil {
@@ -171,11 +172,16 @@ func (c *config) newKubernetes(next server.DelegationTarget) (*server.GenericAPI
 
 // addHooks adds what keeps a cluster's own objects true while the server runs.
 func (c *config) addHooks(s *server.GenericAPIServer) error {
+	// Clients look for the hook's name at /healthz. Kubernetes has none if it makes no roles.
+	bootstrap := rbacrest.PostStartHookName
+	if !c.rbac {
+		bootstrap = "gatehouse/bootstrap"
+	}
 	hooks := []struct {
 		name string
 		run  server.PostStartHookFunc
 	}{
-		{"gatehouse/bootstrap", c.bootstrapHook},
+		{bootstrap, c.bootstrapHook},
 		{"scheduling/bootstrap-system-priority-classes", priorityClassHook},
 		{"start-system-namespaces-controller", func(hook server.PostStartHookContext) error {
 			go systemnamespaces.NewController(upstream.SystemNamespaces, c.client,
@@ -394,6 +400,6 @@ func dialNobody(_ context.Context, _, address string) (net.Conn, error) {
 func (c *config) groupPriorities() map[schema.GroupVersion]controlplaneapiserver.APIServicePriority {
 	priorities := upstream.Priorities()
 	priorities[decisionsv1alpha1.SchemeGroupVersion] = controlplaneapiserver.APIServicePriority{Group: 2000, Version: 9}
-	maps.Copy(priorities, c.options.Legacy.Priorities())
+	maps.Copy(priorities, c.options.Former.Priorities())
 	return priorities
 }

@@ -7,7 +7,7 @@
 // defaults, validation, printers, authenticators and authorizers of k8s.io/kubernetes, custom
 // resources by k8s.io/apiextensions-apiserver, aggregation by k8s.io/kube-aggregator. This package
 // puts them together: options (options.go), shared configuration (config.go), the groups that are
-// served (resources.go), what is served besides (extension.go, legacy.go), the three servers of the
+// served (resources.go), what is served besides (extension.go, former.go), the three servers of the
 // delegation chain (delegates.go), the objects that a cluster has from its first moment on
 // (bootstrap.go), and a server's life from start to end (server.go).
 //

@@ -17,7 +17,6 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
 	"gatehouse.dev/chain/config"
-	"gatehouse.dev/legacy"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/test/needs"
 )
@@ -33,7 +32,6 @@ func Example() {
 	options := apiserver.NewOptions()
 	options.DataDir = dir
 	options.SecureServing.BindPort = 0 // any free port
-	options.Legacy = legacy.API{}
 
 	ctx, stop := context.WithCancel(context.Background())
 	s, err := apiserver.New(ctx, options, func(env *plugin.Env) (apiserver.Admission, error) {

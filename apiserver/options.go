@@ -12,6 +12,7 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilnet "k8s.io/apimachinery/pkg/util/net"
+	"k8s.io/apiserver/pkg/server/flagz"
 	genericoptions "k8s.io/apiserver/pkg/server/options"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/component-base/metrics"
@@ -60,13 +61,16 @@ type Options struct {
 	Metrics        *metrics.Options
 	Kubelet        kubeletclient.KubeletClientConfig
 
-	// RequiredAPIs are resources that plugins need, with the plugins' names. Legacy's among them
+	// RequiredAPIs are resources that plugins need, with the plugins' names. Former's among them
 	// are served besides those that --runtime-config switches on. If it switches one off, that is
 	// an error.
 	RequiredAPIs map[schema.GroupVersionResource][]string
 
 	// ReportedVersion is the version that /version has for gitVersion; empty for its own.
 	ReportedVersion string
+
+	// Flagz are the flags that /flagz shows; nil if the server has none.
+	Flagz flagz.Reader
 
 	// Extensions are further APIs to serve.
 	Extensions []Extension
@@ -83,12 +87,18 @@ type Options struct {
 	// NoConversion is the error of calls of conversion webhooks; nil if they are made.
 	NoConversion error
 
-	// Legacy serves what Kubernetes no longer does. It must be set; package legacy implements it.
-	Legacy Legacy
+	// Former serves what Kubernetes doesn't.
+	Former Former
 
 	// WholePods keeps all of a pod in the server's own cache, for others that share it; see package
 	// podcache.
 	WholePods bool
+
+	// CountQuotas makes the writes of objects move the usage that ResourceQuotas show. It is for servers with
+	// a plugin that enforces quotas.
+	CountQuotas bool
+	// KeepQuotaStatus keeps the status of a quota that a client writes; see ledger.Options.
+	KeepQuotaStatus bool
 
 	// EventTTL is how long events are kept.
 	EventTTL time.Duration
@@ -139,7 +149,8 @@ type Options struct {
 // NewKubeAPIServerOptions returns the options of kube-apiserver, with its defaults.
 func NewKubeAPIServerOptions() *Options {
 	o := &Options{
-		Run: genericoptions.NewServerRunOptions(),
+		Former: none{},
+		Run:    genericoptions.NewServerRunOptions(),
 		Etcd: genericoptions.NewEtcdOptions(storagebackend.NewDefaultConfig(kubeoptions.DefaultEtcdPathPrefix,
 			nil)),
 		SecureServing:  kubeoptions.NewSecureServingOptions().SecureServingOptions,

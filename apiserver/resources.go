@@ -138,7 +138,7 @@ func (c *config) installGroups(s *server.GenericAPIServer) error {
 				return err
 			}
 		}
-		if other := c.options.Legacy.AddVersions(&info, c.options.APIEnablement.RuntimeConfig,
+		if other := c.options.Former.AddVersions(&info, c.options.APIEnablement.RuntimeConfig,
 			resources.ResourceEnabled); other != nil {
 			c.boundQuantities(other)
 			named = append(named, other)

@@ -154,33 +154,35 @@ func (s *Server) Converted(document []byte, to schema.GroupVersionKind) ([]byte,
 // builtIn returns the codecs of all kinds that need no CustomResourceDefinition.
 func (s *Server) builtIn() []serializer.CodecFactory {
 	return []serializer.CodecFactory{legacyscheme.Codecs, aggregatorscheme.Codecs, extensionsserver.Codecs,
-		s.options.Legacy.Kinds().Codecs}
+		s.options.Former.Kinds().Codecs}
 }
 
-// UnknownFields returns the paths of the fields that an object has and its kind doesn't, as the
-// server finds them when it decodes the object strictly. resource is the object's.
-func (s *Server) UnknownFields(resource schema.GroupVersionResource, object *unstructured.Unstructured) []string {
+// CheckFields returns the paths of the fields that an object has and its kind doesn't, as the server finds
+// them when it decodes the object strictly. resource is the object's. The error says which field has a value of
+// another type than its kind's, if one has: then no paths are returned.
+func (s *Server) CheckFields(resource schema.GroupVersionResource, object *unstructured.Unstructured) ([]string, error) {
 	for _, scheme := range s.builtInSchemes() {
 		if typed, err := scheme.New(object.GroupVersionKind()); err == nil {
-			return unknownIn(object.Object, typed)
+			return checkFields(object.Object, typed)
 		}
 	}
 	metadata := &struct {
 		Metadata metav1.ObjectMeta `json:"metadata"`
 	}{}
-	return append(unknownIn(map[string]any{"metadata": object.Object["metadata"]}, metadata),
-		s.schemas.unknownFields(resource, object)...)
+	unknown, err := checkFields(map[string]any{"metadata": object.Object["metadata"]}, metadata)
+	return append(unknown, s.schemas.unknownFields(resource, object)...), err
 }
 
-// unknownIn returns the paths of the fields that a Go type doesn't have.
-func unknownIn(fields map[string]any, typed any) []string {
+// checkFields returns the paths of the fields that a Go type doesn't have. The error is that of a value of
+// another type.
+func checkFields(fields map[string]any, typed any) ([]string, error) {
 	data, err := json.Marshal(fields)
 	if err != nil {
-		return nil
+		return nil, err
 	}
 	strict, err := kjson.UnmarshalStrict(data, typed, kjson.DisallowUnknownFields)
 	if err != nil {
-		return nil // another reason to refuse it
+		return nil, err
 	}
 	var paths []string
 	for _, err := range strict {
@@ -188,11 +190,11 @@ func unknownIn(fields map[string]any, typed any) []string {
 			paths = append(paths, unknown.FieldPath())
 		}
 	}
-	return paths
+	return paths, nil
 }
 
 // builtInSchemes returns the schemes of these kinds.
 func (s *Server) builtInSchemes() []*runtime.Scheme {
 	return []*runtime.Scheme{legacyscheme.Scheme, aggregatorscheme.Scheme, extensionsserver.Scheme,
-		s.options.Legacy.Kinds().Scheme}
+		s.options.Former.Kinds().Scheme}
 }

@@ -38,8 +38,10 @@ import (
 
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/apiserver/manifests"
 	"gatehouse.dev/apiserver/pki"
 	"gatehouse.dev/apiserver/storage"
+	"gatehouse.dev/apiserver/storage/ledger"
 	"gatehouse.dev/internal/kinds"
 	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/plugin"
@@ -224,16 +226,20 @@ func (s *Server) listen() error {
 func (s *Server) openStorage(ctx context.Context) (err error) {
 	config := &s.options.Etcd.StorageConfig
 	config.Transport.TracerProvider = s.tracer
-	off := quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled)
+	var quotas *ledger.Options
+	if s.options.CountQuotas {
+		quotas = &ledger.Options{Off: quota.GatesOff(utilfeature.DefaultFeatureGate.Enabled),
+			KeepStatus: s.options.KeepQuotaStatus}
+	}
 	if s.options.Embedded() {
 		if s.etcd, err = etcd.Begin(s.options.etcdDir()); err != nil {
 			return err
 		}
 		// The parts of Kubernetes that dial etcd themselves find it here.
 		config.Transport.ServerList = []string{s.etcd.Endpoint()}
-		s.backend, err = storage.NewBackend(ctx, *config, s.etcd.Client(), off)
+		s.backend, err = storage.NewBackend(ctx, *config, s.etcd.Client(), quotas)
 	} else {
-		s.backend, err = storage.NewBackend(ctx, *config, nil, off)
+		s.backend, err = storage.NewBackend(ctx, *config, nil, quotas)
 	}
 	// From here on compaction is the backend's.
 	config.CompactionInterval = 0
@@ -264,6 +270,8 @@ func (s *Server) buildAdmission(c *config, admit AdmissionFunc) error {
 		Version:       c.generic.EffectiveVersion,
 		APIServerID:   c.generic.APIServerID,
 		Done:          s.done,
+
+		ValidateManifest: manifests.Validate,
 	}
 	if s.options.showsTokens() {
 		env.WebhookToken = c.webhookToken

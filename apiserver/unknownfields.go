@@ -4,6 +4,9 @@
 package apiserver
 
 import (
+	"maps"
+	"slices"
+	"strings"
 	"sync"
 	"sync/atomic"
 
@@ -53,6 +56,44 @@ func (s *customSchemas) unknownFields(resource schema.GroupVersionResource,
 	}
 	return pruning.PruneWithOptions(object.DeepCopy().Object, structural, true,
 		structuralschema.UnknownFieldPathOptions{TrackUnknownFieldPaths: true})
+}
+
+// FieldsBeside returns the names that a field of a custom resource may have in the place of a path that UnknownFields
+// returns; nil if they aren't known.
+func (s *Server) FieldsBeside(resource schema.GroupVersionResource, path string) []string {
+	definitions := s.schemas.definitions.Load()
+	if definitions == nil {
+		return nil
+	}
+	definition, err := (*definitions).Get(resource.GroupResource().String())
+	if err != nil {
+		return nil
+	}
+	in := s.schemas.schema(definition, resource.Version)
+	parts := strings.Split(path, ".")
+	for _, part := range parts[:len(parts)-1] {
+		if in == nil {
+			return nil
+		}
+		name, _, _ := strings.Cut(part, "[")
+		if property, ok := in.Properties[name]; ok {
+			in = &property
+		} else if in.AdditionalProperties != nil {
+			in = in.AdditionalProperties.Structural
+		} else {
+			return nil
+		}
+		for range strings.Count(part, "[") {
+			if in == nil || in.Items == nil {
+				return nil
+			}
+			in = in.Items
+		}
+	}
+	if in == nil {
+		return nil
+	}
+	return slices.Sorted(maps.Keys(in.Properties))
 }
 
 // schema returns the schema of a version; nil if it has none.

@@ -49,7 +49,7 @@ func (o *Options) validate() error {
 	errs = append(errs, o.Traces.Validate()...)
 	errs = append(errs, o.Features.Validate()...)
 	for _, err := range o.APIEnablement.Validate(legacyscheme.Scheme, apiextensionsapiserver.Scheme,
-		aggregatorscheme.Scheme, o.Legacy.Kinds().Scheme) {
+		aggregatorscheme.Scheme, o.Former.Kinds().Scheme) {
 		errs = append(errs, fmt.Errorf("--runtime-config: %w", err))
 	}
 	if file := o.Authentication.TokenFile; file != nil && file.TokenFile != "" {

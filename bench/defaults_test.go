@@ -68,7 +68,7 @@ func timeDefaults(b *testing.B, env *plugin.Env, recorded bool) {
 	sent := newPod("web")
 	sent.Namespace = namespace
 	sent.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "bench", Operation: metav1.ManagedFieldsOperationUpdate,
-		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: &metav1.FieldsV1{Raw: []byte(strings.Repeat(" ", 700))}}}
+		APIVersion: "v1", FieldsType: "FieldsV1", FieldsV1: metav1.NewFieldsV1(strings.Repeat(" ", 700))}}
 	legacyscheme.Scheme.Default(sent)
 	model := &core.Pod{}
 	if err := legacyscheme.Scheme.Convert(sent, model, nil); err != nil {

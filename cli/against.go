@@ -125,9 +125,12 @@ func (r *reviewing) checkAgainst(c *cobra.Command) (string, error) {
 
 // outcome judges the objects as one version.
 func (r *reviewing) outcome(c *cobra.Command) (*review.Outcome, error) {
-	judged, err := r.judge(c)
+	judged, stop, err := r.judge(c)
 	if err != nil {
 		return nil, err
+	}
+	if err := errors.Join(c.Context().Err(), stop()); err != nil { // what was judged can't be compared
+		return nil, commandline.Usage(err)
 	}
 	return review.NewOutcome(judged, r.flags.Config)
 }

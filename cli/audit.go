@@ -7,14 +7,15 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"io/fs"
 	"os"
-	"slices"
 
 	"github.com/spf13/cobra"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
@@ -42,8 +43,9 @@ reported.
 
 What can't be judged is counted by reason, and never guessed.
 
-The exit code is 0 if nothing differs, 1 if something does, and 2 if a source or the candidate can't
-be read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
+The exit code is 0 if nothing differs, 1 if something does, and 2 if a source, a part of it or the
+candidate can't be read, if nothing of the candidate can act, if nothing is judged or less than
+--min-judged asks for, or if the command is interrupted.`,
 		Example: `  # Which objects of a cluster would a new policy refuse?
   gatehouse audit --context=production -f policy.yaml
 
@@ -69,7 +71,7 @@ be read, if the command is interrupted, or if less is judged than --min-judged a
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			embedded.ReserveLittle()
-			return finishVerdict(c, flags.audit(c, args, as))
+			return flags.finish(c, impact.Audit, flags.audit(c, args, as))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -118,14 +120,16 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 		defer stop()
 		f.backup = cluster
 	case len(paths) > 0:
-		files = &review.AuditFiles{Paths: paths, Exclude: as.exclude}
-		if slices.Contains(paths, stdioName) {
-			spooled, err := spool(standardInput(c))
+		files = &review.AuditFiles{Paths: paths, Exclude: as.exclude, Streams: map[string]io.ReadSeeker{}}
+		for _, path := range paths {
+			spooled, err := spool(c, path)
 			if err != nil {
 				return commandline.Usage(err)
 			}
-			defer spooled.Close()
-			files.Stdin = spooled
+			if spooled != nil {
+				defer spooled.Close()
+				files.Streams[path] = spooled
+			}
 		}
 		f.source = func(candidate []input.Document) ([]input.Document, bool, error) {
 			err := files.Scan(c.Context(), candidate)
@@ -145,7 +149,7 @@ func (f *candidate) audit(c *cobra.Command, paths []string, as *reviewing) error
 	result, err := trial.Audit(c.Context(), review.AuditOptions{Files: files, As: writer, Report: report,
 		Progress: progress.count("auditing", "objects")})
 	progress.done()
-	return f.write(c, result, errors.Join(err, trial.Close()))
+	return f.write(c, result, err, trial.Close)
 }
 
 // isBackup reports whether the only path is a backup of gatehouse backup.
@@ -153,15 +157,16 @@ func isBackup(paths []string) (bool, error) {
 	if len(paths) != 1 || paths[0] == stdioName {
 		return false, nil
 	}
+	// A pipe isn't opened: its writer would end with its first reader.
+	info, err := os.Stat(paths[0])
+	if err != nil || !info.Mode().IsRegular() {
+		return false, err
+	}
 	file, err := os.Open(paths[0])
 	if err != nil {
 		return false, err
 	}
 	defer file.Close()
-	info, err := file.Stat()
-	if err != nil || !info.Mode().IsRegular() {
-		return false, err
-	}
 	const magic, at = "ustar", 257 // of a tar archive
 	found := make([]byte, len(magic))
 	if _, err := file.ReadAt(found, at); err != nil && !errors.Is(err, io.EOF) {
@@ -170,17 +175,31 @@ func isBackup(paths []string) (bool, error) {
 	return string(found) == magic, nil
 }
 
-// spool returns a file without a name that has all of a stream, so that it can be read twice.
-func spool(in io.Reader) (*os.File, error) {
+// spool returns a file without a name that has all of the standard input or of a pipe, so that it can be read twice,
+// and nil for other paths.
+func spool(c *cobra.Command, path string) (*os.File, error) {
+	in := c.InOrStdin()
+	if path != stdioName {
+		info, err := os.Stat(path)
+		if err != nil || info.Mode()&fs.ModeNamedPipe == 0 {
+			return nil, nil // the error shows when it is read
+		}
+		pipe, err := os.Open(path)
+		if err != nil {
+			return nil, err
+		}
+		defer pipe.Close()
+		in = pipe
+	}
 	file, err := os.CreateTemp("", "gatehouse-audit-*") // whose mode is 0600
 	if err != nil {
-		return nil, fmt.Errorf("keeping the standard input in a file: %w", err)
+		return nil, fmt.Errorf("keeping what %s sends in a file: %w", path, err)
 	}
 	if err := os.Remove(file.Name()); err != nil {
-		return nil, errors.Join(fmt.Errorf("keeping the standard input in a file: %w", err), file.Close())
+		return nil, errors.Join(fmt.Errorf("keeping what %s sends in a file: %w", path, err), file.Close())
 	}
-	if _, err := io.Copy(file, in); err != nil {
-		return nil, errors.Join(fmt.Errorf("reading the standard input: %w", err), file.Close())
+	if _, err := io.Copy(file, input.Until(c.Context(), in)); err != nil {
+		return nil, errors.Join(fmt.Errorf("reading %s: %w", path, err), file.Close())
 	}
 	return file, nil
 }

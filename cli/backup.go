@@ -16,6 +16,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/apiserver/backup"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/wholefile"
 )
 
@@ -48,17 +49,26 @@ replaced only with --force.`,
 				if force {
 					write = wholefile.Write
 				}
-				err := finish(c, write(args[0], save))
+				err := write(args[0], save)
 				if errors.Is(err, fs.ErrExist) {
 					return commandline.Usage(fmt.Errorf("%s is there already: name another file, or replace it with "+
 						"--force", args[0]))
 				}
+				if err != nil {
+					return err
+				}
+				saved, err := os.Stat(args[0])
+				if err != nil {
+					return err
+				}
+				_, err = fmt.Fprintf(c.OutOrStdout(), "saved %s: %d kB of %s\nRestore it:  gatehouse restore %s\n", args[0],
+					(saved.Size()+999)/1000, dir, args[0])
 				return err
 			}
 			if file, ok := c.OutOrStdout().(*os.File); ok && term.IsTerminal(int(file.Fd())) {
 				return commandline.Usage(errors.New("a backup is nothing for a terminal: name a file, or redirect"))
 			}
-			return finish(c, save(c.OutOrStdout()))
+			return save(c.OutOrStdout())
 		},
 	}
 	addDataDir(c, &dir, "The directory of the server that is saved.")
@@ -90,10 +100,10 @@ everything anew.`,
 			}
 			shown := newProgress(c.ErrOrStderr())
 			restored := shown.during("restoring")
-			err := backup.Restore(contextReader{c.Context(), in}, dir, shown.bytes("restoring"))
+			err := backup.Restore(input.Until(c.Context(), in), dir, shown.bytes("restoring"))
 			restored()
 			if err != nil {
-				return finish(c, err)
+				return err
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "restored\nServe it:  gatehouse serve --data-dir=%s\n", dir)
 			return err

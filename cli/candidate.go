@@ -20,6 +20,7 @@ import (
 	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
+	"gatehouse.dev/internal/terminal"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
@@ -30,6 +31,7 @@ type candidate struct {
 	files, against []string
 	current        bool
 	podSecurity    []string
+	override       bool // the Pod Security level is for all namespaces
 	state          []string
 	// stateAt says of which time the state is, now or start; empty for the command that has no such flag.
 	stateAt     string
@@ -41,8 +43,11 @@ type candidate struct {
 	show        string
 	baseline    string
 	minJudged   float64
+	strict      bool // for replay
 	// backup is the cluster that a backup has, which is the state; nil for none.
 	backup *live.Cluster
+	// reported is true once a report was written.
+	reported bool
 	// source, if not nil, returns the state that is in the source, and whether it is complete.
 	source func(candidate []input.Document) (state []input.Document, complete bool, _ error)
 }
@@ -61,6 +66,8 @@ func (c *candidate) addFlags(groups *cliflag.NamedFlagSets, command string) *pfl
 	fs.StringSliceVar(&c.podSecurity, "pod-security", nil,
 		"LEVEL or NAMESPACE=LEVEL: the candidate enforces a Pod Security Standard, privileged, baseline or restricted: in "+
 			"namespaces without a label for it, or in one namespace.")
+	fs.BoolVar(&c.override, "pod-security-override", false,
+		"The LEVEL of --pod-security is for all namespaces, whatever their labels are.")
 	fs.StringSliceVar(&c.against, "against", nil,
 		"Files and directories with a second candidate. The two are compared with each other, and not with what the "+
 			"cluster has.")
@@ -182,23 +189,30 @@ func (c *candidate) options(command *cobra.Command, progress *progress) (o revie
 	if o.PodSecurity, err = parseLevels(c.podSecurity); err != nil {
 		return fail(err)
 	}
+	if o.PodSecurityOverride = c.override; c.override && o.PodSecurity[""] == "" {
+		return fail(errors.New("--pod-security-override is for a level of all namespaces: name one with --pod-security=LEVEL"))
+	}
 	complete := false
+	var state []input.Document
 	if c.source != nil {
-		var state []input.Document
 		if state, complete, err = c.source(o.Candidate); err != nil {
 			return fail(err)
 		}
 		o.State = append(o.State, state...)
 	}
 	if len(c.state) == 0 && o.Live == nil && !complete && !like {
-		c.runOnly(&o.Config.Admission, o.PodSecurity != nil, hasQuotas)
-		c.runOnly(&before.Config.Admission, o.PodSecurity != nil, hasQuotas)
+		needed := append(review.ReadersOf(c.plugins, slices.Concat(o.Candidate, o.Against)), review.EnforcersOf(c.plugins, state)...)
+		if o.PodSecurity != nil {
+			needed = append(needed, review.PodSecurityPlugin(c.plugins))
+		}
+		c.runOnly(&o.Config.Admission, needed)
+		c.runOnly(&before.Config.Admission, needed)
 	}
 	if !c.current {
 		o.Before = before.Config
 	}
 	o.OtherPlugins = chooses || like && !tried
-	r.ShowAll, r.Version, r.Remedies = c.show == "all", commandline.Version(), remediesOf(c.plugins)
+	r.ShowAll, r.Version, r.Remedies, r.MinJudged = c.show == "all", commandline.Version(), remediesOf(c.plugins), c.minJudged
 	if c.baseline != "" {
 		if r.Baseline, err = c.readBaseline(); err != nil {
 			return fail(fmt.Errorf("--baseline %s: %w", c.baseline, err))
@@ -234,18 +248,16 @@ func (c *candidate) beforeFlags(command *cobra.Command, like bool) (*review.Flag
 	return flags, flags.ApplyLike(all)
 }
 
-// runOnly has only those plugins run that judge by policies and webhooks, by what the candidate has besides, and those
-// that the user names: the others depend on objects of a cluster.
-func (c *candidate) runOnly(o *config.Options, podSecurity, quotas bool) {
+// runOnly has only those plugins run that judge by policies and webhooks, those that are needed besides, and those that
+// the user names: the others depend on objects of a cluster.
+func (c *candidate) runOnly(o *config.Options, needed []string) {
 	if o.Exact != nil {
 		return
 	}
-	o.Only = slices.Concat(review.PolicyPlugins(c.plugins), o.Enable)
-	if name := review.PodSecurityPlugin(c.plugins); podSecurity && !slices.Contains(o.Only, name) {
-		o.Only = append(o.Only, name)
-	}
-	if quotas {
-		o.Only = append(o.Only, review.QuotaPlugins(c.plugins)...)
+	for _, name := range slices.Concat(review.PolicyPlugins(c.plugins), o.Enable, needed) {
+		if !slices.Contains(o.Only, name) && !slices.Contains(o.Disable, name) {
+			o.Only = append(o.Only, name)
+		}
 	}
 	o.Enable, o.Disable = nil, nil
 }
@@ -279,24 +291,49 @@ func (c *candidate) readBaseline() (*impact.Baseline, error) {
 	return impact.ReadBaseline(file)
 }
 
-// write writes a report, if there is one, and returns the error with which the command ends. err is that of
-// the work.
-func (c *candidate) write(command *cobra.Command, report *impact.Report, err error) error {
+// write writes a report, if there is one, ends the servers by stop, and returns the error with which the command
+// ends. err is that of the work.
+func (c *candidate) write(command *cobra.Command, report *impact.Report, err error, stop func() error) error {
 	if report == nil {
-		return commandline.Usage(err)
+		return commandline.Usage(errors.Join(err, stop()))
 	}
 	defer report.Close()
+	c.reported = true
 	var writeErr error
 	if c.dir != "" {
-		writeErr = report.WriteFiles(c.dir, c.output)
+		var notes []string
+		notes, writeErr = report.WriteFiles(c.dir, c.output)
+		printNotes(command, notes...)
 	} else {
 		writeErr = report.Write(command.OutOrStdout(), c.output)
 	}
-	if err := errors.Join(err, writeErr); err != nil {
+	if err := errors.Join(err, writeErr, stop()); err != nil {
 		return commandline.Usage(err)
 	}
-	if code := report.ExitCode(c.minJudged); code != review.ExitAdmitted {
+	if c.output != "" {
+		for _, problem := range report.Problems() {
+			fmt.Fprintf(command.ErrOrStderr(), "gatehouse: %s\n", terminal.Escape(problem.String()))
+		}
+	}
+	if code := report.ExitCode(); code != review.ExitAdmitted {
 		return commandline.ExitCode(code)
 	}
 	return nil
+}
+
+// finish ends a command that makes a report of a kind. If an error left no report, and a format is asked for, it writes
+// a report of the error alone: whoever reads only reports must not take none for an all-clear.
+func (c *candidate) finish(command *cobra.Command, kind string, err error) error {
+	if err == nil || c.reported || command.Context().Err() != nil || !slices.Contains(impact.Formats, c.output) || c.dir != "" {
+		return err
+	}
+	collector, reportErr := impact.NewCollector(kind, impact.Options{Version: commandline.Version()})
+	if reportErr != nil {
+		return errors.Join(err, reportErr)
+	}
+	report, reportErr := collector.Finish(impact.Ending{Problems: []impact.Problem{impact.ProblemOf(err)}})
+	if reportErr != nil {
+		return errors.Join(err, reportErr)
+	}
+	return c.write(command, report, err, func() error { return nil })
 }

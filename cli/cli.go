@@ -11,8 +11,10 @@ import (
 	"fmt"
 	"io"
 	"os"
+	"os/signal"
 	"path/filepath"
 	"strings"
+	"syscall"
 
 	"github.com/spf13/cobra"
 
@@ -39,6 +41,8 @@ func Main(plugins []plugin.Descriptor) {
 	case etcdName:
 		etcd(os.Args)
 	}
+	// A reader that ends early, as head does, doesn't keep a command from removing its temporary files.
+	signal.Ignore(syscall.SIGPIPE)
 	ctx := context.WithValue(commandline.UntilSignal(), programArguments{}, os.Args[1:])
 	os.Exit(Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr))
 }
@@ -93,9 +97,15 @@ controller Kubernetes ever shipped, in one ordered list.`,
 	}
 	root.SetVersionTemplate("{{.Version}}")
 	commandline.Prepare(root)
-	root.AddCommand(newDemo(plugins), newServe(plugins), newControllers(), newPlugins(plugins), newWhy(plugins), newDashboard(plugins),
-		newReview(plugins), newTest(plugins), newExplain(plugins), newAudit(plugins), newReplay(plugins), newSnapshot(plugins), newLint(), newDrill(), command.New(plugins),
-		newEnvtest(), newBackup(), newRestore(), newKubeconfig(), newVersion())
+	root.AddCommand(newDemo(plugins), newServe(plugins), newControllers(plugins), newDashboard(plugins), command.New(plugins), newEnvtest())
+	for _, c := range []*cobra.Command{newReview(plugins), newTest(plugins), newAudit(plugins), newReplay(plugins),
+		newSnapshot(plugins), newLint(), newDrill()} {
+		root.AddCommand(endInterrupted(c, true))
+	}
+	for _, c := range []*cobra.Command{newPlugins(plugins), newWhy(plugins), newExplain(plugins), newBackup(), newRestore(),
+		newKubeconfig(), newVersion()} {
+		root.AddCommand(endInterrupted(c, false))
+	}
 	completeNames(root, plugins)
 	return root
 }

@@ -14,14 +14,14 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 // runCommand is what the command says, and its exit code.
 func runCommand(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = Run(t.Context(), plugins.List, args, &out, &errs)
+	code = Run(t.Context(), compiled.Plugins, args, &out, &errs)
 	return out.String(), errs.String(), code
 }
 
@@ -32,7 +32,7 @@ func TestWhatIsMisspelt(t *testing.T) {
 		"Plugins":    `unknown command "Plugins" for "gatehouse", did you mean "plugins"?` + see,
 		"frobnicate": `unknown command "frobnicate" for "gatehouse"` + see,
 		"help serv":  `unknown command "serv" for "gatehouse", did you mean "serve"?` + see,
-		"completion bahs": `unknown command "bahs" for "gatehouse completion" (see 'gatehouse completion ` +
+		"completion bahs": `unknown command "bahs" for "gatehouse completion", did you mean "bash"? (see 'gatehouse completion ` +
 			`--help')` + "\n",
 		"completion zs": `unknown command "zs" for "gatehouse completion" (see 'gatehouse completion --help')` +
 			"\n",
@@ -104,7 +104,7 @@ func TestHelp(t *testing.T) {
 			}
 		}
 	}
-	root := newRoot(plugins.List)
+	root := newRoot(compiled.Plugins)
 	addBuiltIn(root)
 	commands(root, nil)
 }
@@ -115,7 +115,7 @@ func TestWelcome(t *testing.T) {
 	if code != 0 || stderr != "" || strings.Count(stdout, "\n") > 10 {
 		t.Fatalf("exit code %d, %s\n%s", code, stderr, stdout)
 	}
-	root := newRoot(plugins.List)
+	root := newRoot(compiled.Plugins)
 	examples := 0
 	for line := range strings.Lines(stdout) {
 		if len(line) > 81 {
@@ -165,7 +165,7 @@ var namedFlag = regexp.MustCompile(`--([a-z][a-z-]+)`)
 func TestHelpAll(t *testing.T) {
 	for command, first := range map[string]string{"serve": "--data-dir", "controllers": "--kubeconfig",
 		"snapshot": "--context", "webhook": "--plugins", "review": "-f, --filename", "test": "--run"} {
-		c, _, err := newRoot(plugins.List).Find([]string{command})
+		c, _, err := newRoot(compiled.Plugins).Find([]string{command})
 		if err != nil {
 			t.Fatal(err)
 		}
@@ -265,7 +265,7 @@ func TestUnderscores(t *testing.T) {
 	if code != 0 || strings.Count(stdout, `"enabled": true`) != 1 {
 		t.Errorf("got %s%s, exit code %d", stdout, stderr, code)
 	}
-	serve, _, err := newRoot(plugins.List).Find([]string{"serve"})
+	serve, _, err := newRoot(compiled.Plugins).Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -281,7 +281,7 @@ func TestFormerGate(t *testing.T) {
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel() // it is not to start
 	var out, errs bytes.Buffer
-	Run(ctx, plugins.List, []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=0",
+	Run(ctx, compiled.Plugins, []string{"serve", "--data-dir=" + t.TempDir(), "--secure-port=0",
 		"--feature-gates=ExpandPersistentVolumes=true"}, &out, &errs)
 	const want = "gatehouse: warning: feature gate ExpandPersistentVolumes is always on: leave it out\n"
 	if errs.String() != want {

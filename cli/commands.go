@@ -16,6 +16,7 @@ import (
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/commandline"
 	"gatehouse.dev/plugin"
+	"gatehouse.dev/server"
 )
 
 func newPlugins(plugins []plugin.Descriptor) *cobra.Command {
@@ -57,9 +58,9 @@ func newPlugins(plugins []plugin.Descriptor) *cobra.Command {
 	return c
 }
 
-func newControllers() *cobra.Command {
+func newControllers(plugins []plugin.Descriptor) *cobra.Command {
 	var kubeconfig string
-	options := controllers.Options{LeaderElect: true}
+	options := controllers.Options{LeaderElect: true, SeesAll: server.SeesAll(plugins)}
 	log := &serverLogging{}
 	c := &cobra.Command{
 		Use:   "controllers",

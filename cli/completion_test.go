@@ -11,7 +11,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/test/needs"
 )
 
@@ -20,7 +20,7 @@ const commanded = "GATEHOUSE_TEST_COMMAND"
 
 func init() {
 	if os.Getenv(commanded) != "" {
-		Main(plugins.List)
+		Main(compiled.Plugins)
 	}
 }
 

@@ -13,8 +13,8 @@ import (
 	baseversion "k8s.io/component-base/version"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/flagfile"
-	"gatehouse.dev/plugins"
 )
 
 // Every flag can be written in a file, by its type, but for those that are about the command line.
@@ -29,8 +29,8 @@ func TestConfigHasAllFlags(t *testing.T) {
 		"stringToString":                     map[string]string{"a": "b"}}
 	file := filepath.Join(t.TempDir(), "gatehouse.yaml")
 	without := []string{"config", "help", "version"}
-	newServe(plugins.List).Flags().VisitAll(func(f *pflag.Flag) {
-		fs := newServe(plugins.List).Flags()
+	newServe(compiled.Plugins).Flags().VisitAll(func(f *pflag.Flag) {
+		fs := newServe(compiled.Plugins).Flags()
 		data, err := yaml.Marshal(map[string]any{f.Name: values[f.Value.Type()]})
 		if err != nil {
 			t.Fatal(err)

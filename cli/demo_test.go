@@ -6,6 +6,7 @@ package cli
 import (
 	"context"
 	"errors"
+	"io"
 	"net/http"
 	"strings"
 	"testing"
@@ -25,15 +26,15 @@ func TestDemo(t *testing.T) {
 	}
 	rest := stdout
 	for _, want := range []string{ // in this order
-		"1 of 5: ", "$ kubectl create namespace shop\n  201 Created\n",
-		"$ kubectl run web --image=nginx:1.29 -n shop\n  201 Created\n", "Admitted    CREATE ", "  changed   by ",
+		"1 of 5: ", "$ kubectl apply -f - <<END\n{apiVersion: v1, kind: Namespace, metadata: {name: shop}}\nEND\n  201 Created\n",
+		"{containers: [{name: web, image: nginx:1.29}]}\nEND\n  201 Created\n", "Admitted    CREATE ", "  changed   by ",
 		"2 of 5: ", "$ kubectl delete namespace default\n  403 Forbidden: namespaces \"default\" is forbidden: this namespace may not be deleted\n",
-		"3 of 5: ", "namespaces/default\n\nRefused     DELETE ", "  to pass   ",
-		"4 of 5: ", "kind: ValidatingAdmissionPolicyBinding\n", "  201 Created\n  201 Created\n",
-		"$ kubectl run latest --image=nginx:latest -n shop\n  422 Unprocessable Entity: ", "name the image's version\n",
+		"3 of 5: ", "$ gatehouse why namespace/default\nnamespaces/default", "Refused     DELETE ", "  to pass   ",
+		"4 of 5: ", "kind: ValidatingAdmissionPolicy\n", "  201 Created\n", "kind: ValidatingAdmissionPolicyBinding\n", "  201 Created\n",
+		"image: nginx:latest}]}\nEND\n  422 Unprocessable Entity: ", "name the image's version\n",
 		"$ gatehouse why pod/latest -n shop\npods/latest in namespace shop (not stored)\n\nRefused     CREATE ",
-		"5 of 5: ", "$ kubectl create quota one-pod --hard=pods=1 -n shop\n  201 Created\n",
-		"$ kubectl run second --image=nginx:1.29 -n shop\n  403 Forbidden: ", "exceeded quota: one-pod",
+		"5 of 5: ", "kind: ResourceQuota\nmetadata: {name: one-pod, namespace: shop}\nspec: {hard: {pods: 1}}\nEND\n  201 Created\n",
+		"metadata: {name: second, namespace: shop}\n", "END\n  403 Forbidden: ", "exceeded quota: one-pod",
 		"$ gatehouse why pod/second -n shop\npods/second in namespace shop (not stored)\n\nRefused     CREATE ", "That was the tour", "gatehouse serve  ",
 	} {
 		_, after, found := strings.Cut(rest, want)
@@ -54,19 +55,17 @@ func TestDemo(t *testing.T) {
 func TestDemoChecksAnswers(t *testing.T) {
 	forbidden := apierrors.NewForbidden(corev1.Resource("pods"), "web", errors.New("exceeded quota: one-pod"))
 	for name, test := range map[string]struct {
-		err  error
-		code int
-		word string
-		want string
+		err          error
+		answer, want string
 	}{
-		"admitted":       {nil, http.StatusForbidden, "", "the server admitted it"},
-		"another code":   {forbidden, http.StatusUnprocessableEntity, "", "should refuse it with 422: pods \"web\" is forbidden"},
-		"another reason": {forbidden, http.StatusForbidden, "two-pods", "should refuse it with 403: pods \"web\" is forbidden"},
-		"no answer":      {context.Canceled, http.StatusForbidden, "", "context canceled"},
-		"as it should":   {forbidden, http.StatusForbidden, "one-pod", ""},
+		"admitted":       {nil, "403", "should answer with 403"},
+		"another code":   {forbidden, "422", "should answer with 422"},
+		"another reason": {forbidden, "403 two-pods", "should answer with 403 two-pods"},
+		"no answer":      {context.Canceled, "403", "context canceled"},
+		"as it should":   {forbidden, "403 exceeded quota: one-pod", ""},
 	} {
 		got := ""
-		if err := refused(test.err, test.code, test.word); err != nil {
+		if err := (&tour{out: io.Discard}).expect(test.answer, test.err, http.StatusCreated); err != nil {
 			got = err.Error()
 		}
 		if !strings.Contains(got, test.want) || (got == "") != (test.want == "") {

@@ -5,227 +5,173 @@ package cli
 
 import (
 	"context"
+	_ "embed"
 	"errors"
 	"fmt"
+	"io"
 	"net/http"
+	"os"
 	"slices"
 	"strconv"
 	"strings"
 	"time"
 
-	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	"github.com/spf13/cobra"
+	"golang.org/x/term"
 	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
-	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/wait"
+	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/plugin"
 )
 
-const (
-	// tourNamespace is where the tour writes.
-	tourNamespace = "shop"
-	// tourPatience is how long the tour waits for what controllers and watches do in a moment.
-	tourPatience = 20 * time.Second
-	// goodImage and badImage are an image that the tour's policy admits, and one that it refuses.
-	goodImage, badImage = "nginx:1.29", "nginx:latest"
-)
+// demoDocument has the steps of the tour. Below each command is the answer that the server is to give: a status code,
+// with a part of a refusal's message, or the verdict that gatehouse why shows.
+//
+//go:embed demo.md
+var demoDocument string
 
-const tourPolicy = `apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicy
-metadata: {name: no-latest}
-spec:
-  matchConstraints:
-    resourceRules:
-    - operations: [CREATE]
-      apiGroups: [""]
-      apiVersions: [v1]
-      resources: [pods]
-  validations:
-  - expression: object.spec.containers.all(c, !c.image.endsWith(':latest'))
-    message: name the image's version
-`
-
-const tourBinding = `apiVersion: admissionregistration.k8s.io/v1
-kind: ValidatingAdmissionPolicyBinding
-metadata: {name: no-latest}
-spec: {policyName: no-latest, validationActions: [Deny]}
-`
-
-// tourSteps are the steps of gatehouse demo.
-var tourSteps = []tourStep{
-	{title: "what becomes of a pod", show: (*tour).showPod,
-		text: "Plugins change objects before they are stored. A pod that is sent with a name\nand an image is stored with more than that.\n"},
-	{title: "a refused write", show: (*tour).showRefusal,
-		text: "Plugins also refuse. Not even an administrator may delete this namespace.\n"},
-	{title: "why", follows: true, show: (*tour).showWhy,
-		text: "The server records each decision. gatehouse why says who refused, and what\nwould have to change.\n"},
-	{title: "a policy", show: (*tour).showPolicy,
-		text: "Policies are rules of your own, in CEL. This one wants images with a version.\n"},
-	{title: "a quota", show: (*tour).showQuota,
-		text: "Quotas limit what a namespace may hold. This one allows one pod, and the second\none is refused.\n"},
+// A tourStep is a part of a tour.
+type tourStep struct {
+	title, text string
+	commands    []tourCommand
 }
 
-func (t *tour) showPod(ctx context.Context) error {
-	if err := t.ensurePod(ctx); err != nil {
-		return err
-	}
-	return t.explainPod(ctx, "web", v1alpha1.Admitted)
-}
+// A tourCommand is a command as a user would type it, the manifest that it gets, and the expected answer.
+type tourCommand struct{ line, manifest, answer string }
 
-func (t *tour) showRefusal(ctx context.Context) error {
-	t.command("kubectl delete namespace default")
-	return refused(t.send(ctx, t.client.CoreV1().RESTClient().Delete().Resource("namespaces").Name("default"), nil),
-		http.StatusForbidden, "")
-}
-
-// showWhy shows what gatehouse why says of the refusal of showRefusal.
-func (t *tour) showWhy(ctx context.Context) error {
-	t.command("gatehouse why --last-refused")
-	var found *v1alpha1.Decision
-	err := until(ctx, "the server has recorded the refusal", func(ctx context.Context) (_ bool, err error) {
-		found, err = t.why.client.LastRefused(ctx, metav1.NamespaceDefault)
-		return err == nil && found != nil && found.Request.Name == metav1.NamespaceDefault && found.By != "", err
-	})
-	if err != nil {
-		return err
-	}
-	return t.why.explain(found)
-}
-
-func (t *tour) showPolicy(ctx context.Context) error {
-	if err := t.ensureNamespace(ctx); err != nil {
-		return err
-	}
-	t.command("kubectl apply -f - <<END\n" + tourPolicy + "---\n" + tourBinding + "END")
-	client := t.client.AdmissionregistrationV1().RESTClient()
-	policy, binding := &admissionregistrationv1.ValidatingAdmissionPolicy{}, &admissionregistrationv1.ValidatingAdmissionPolicyBinding{}
-	if err := errors.Join(yaml.UnmarshalStrict([]byte(tourPolicy), policy), yaml.UnmarshalStrict([]byte(tourBinding), binding)); err != nil {
-		return err
-	}
-	if err := t.send(ctx, client.Post().Resource("validatingadmissionpolicies"), policy); err != nil {
-		return err
-	}
-	if err := t.send(ctx, client.Post().Resource("validatingadmissionpolicybindings"), binding); err != nil {
-		return err
-	}
-	// Policies are in force a moment after they are written.
-	err := until(ctx, "the policy is in force", func(ctx context.Context) (bool, error) {
-		_, err := t.client.CoreV1().Pods(tourNamespace).Create(ctx, tourPod("probe", badImage),
-			metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
-		if err != nil && !apierrors.IsInvalid(err) {
-			return false, err
+// tourSteps returns the steps of a document.
+func tourSteps(document string) []tourStep {
+	var steps []tourStep
+	for _, section := range strings.Split("\n"+document, "\n## ")[1:] {
+		heading, body, _ := strings.Cut(section, "\n")
+		text, commands, _ := strings.Cut(body, "\n$ ")
+		step := tourStep{title: heading, text: strings.TrimSpace(text) + "\n"}
+		for _, part := range strings.Split(commands, "\n$ ") {
+			c := tourCommand{}
+			c.line, c.answer, _ = strings.Cut(part, "\n")
+			if before, after, found := strings.Cut(c.answer, "\nEND\n"); found {
+				c.manifest, c.answer = before+"\n", after
+			}
+			c.answer = strings.TrimSpace(c.answer)
+			step.commands = append(step.commands, c)
 		}
-		return err != nil, nil
-	})
-	if err != nil {
-		return err
+		steps = append(steps, step)
 	}
-	err = refused(t.sendPod(ctx, "latest", badImage), http.StatusUnprocessableEntity,
-		policy.Spec.Validations[0].Message)
-	if err != nil {
-		return err
-	}
-	return t.explainPod(ctx, "latest", v1alpha1.Refused)
+	return steps
 }
 
-func (t *tour) showQuota(ctx context.Context) error {
-	if err := t.ensurePod(ctx); err != nil {
-		return err
+// patience is how long the tour waits for what controllers and watches do in a moment.
+const patience = 20 * time.Second
+
+// A tour shows steps on a server.
+type tour struct {
+	out        io.Writer
+	style      terminal.Style
+	keys       *os.File // nil if it doesn't wait
+	kubeconfig string
+	objects    dynamic.Interface
+	why        *whyCommand
+}
+
+// newTour returns a tour of a server. It waits if it is at a terminal.
+func newTour(c *cobra.Command, plugins []plugin.Descriptor, config *rest.Config) (*tour, error) {
+	config = rest.CopyConfig(config)
+	config.UserAgent, config.QPS, config.WarningHandlerWithContext = "gatehouse-demo", -1, rest.NoWarnings{}
+	interruptible(c.Context(), config)
+	t := &tour{out: c.OutOrStdout(), style: terminal.StyleOf(c.OutOrStdout()),
+		why: &whyCommand{command: c, remedies: remediesOf(plugins), limit: 3}}
+	if in, ok := c.InOrStdin().(*os.File); ok && term.IsTerminal(int(in.Fd())) && terminal.IsTerminal(t.out) {
+		t.keys = in
 	}
-	const name = "one-pod"
-	t.command("kubectl create quota " + name + " --hard=pods=1 -n " + tourNamespace)
-	quota := &corev1.ResourceQuota{}
-	quota.Name = name
-	quota.Spec.Hard = corev1.ResourceList{corev1.ResourcePods: *resource.NewQuantity(1, resource.DecimalSI)}
-	client := t.client.CoreV1()
-	if err := t.send(ctx, client.RESTClient().Post().Namespace(tourNamespace).Resource("resourcequotas"), quota); err != nil {
-		return err
+	var err error
+	if t.objects, err = dynamic.NewForConfig(config); err != nil {
+		return nil, err
 	}
-	err := until(ctx, "the quota counts the first pod", func(ctx context.Context) (bool, error) {
-		now, err := client.ResourceQuotas(tourNamespace).Get(ctx, name, metav1.GetOptions{})
+	t.why.client, err = why.NewClient(config, nil)
+	return t, err
+}
+
+// do runs the commands of a step. It fails if an answer isn't the expected one.
+func (t *tour) do(ctx context.Context, step *tourStep) (err error) {
+	for _, c := range step.commands {
+		fmt.Fprintf(t.out, "\n$ %s\n", c.line)
+		if c.manifest != "" {
+			fmt.Fprintf(t.out, "%sEND\n", c.manifest)
+		}
+		switch words := strings.Fields(c.line); words[1] {
+		case "apply":
+			err = t.apply(ctx, &c)
+		case "delete":
+			namespaces := t.objects.Resource(corev1.SchemeGroupVersion.WithResource("namespaces"))
+			err = t.expect(c.answer, namespaces.Delete(ctx, words[3], metav1.DeleteOptions{}), http.StatusOK)
+		case "why":
+			kind, name, _ := strings.Cut(words[2], "/")
+			_, t.why.namespace, _ = strings.Cut(c.line, " -n ")
+			err = t.explain(ctx, kind, name, v1alpha1.Verdict(c.answer))
+		}
 		if err != nil {
-			return false, err
+			return err
 		}
-		used := now.Status.Used[corev1.ResourcePods]
-		return used.Value() == 1, nil
-	})
+	}
+	return nil
+}
+
+// apply creates the object of a manifest. Quotas count, and policies are in force, a moment after they are written: so
+// it waits until the server gives the expected answer to a dry run of another name.
+func (t *tour) apply(ctx context.Context, c *tourCommand) error {
+	object := &unstructured.Unstructured{}
+	if err := yaml.Unmarshal([]byte(c.manifest), &object.Object); err != nil {
+		return err
+	}
+	mapping, err := t.why.client.Resource(object.GetKind())
 	if err != nil {
 		return err
 	}
-	if err := refused(t.sendPod(ctx, "second", goodImage), http.StatusForbidden, name); err != nil {
-		return err
-	}
-	return t.explainPod(ctx, "second", v1alpha1.Refused)
-}
-
-// ensureNamespace creates the tour's namespace, unless a step has.
-func (t *tour) ensureNamespace(ctx context.Context) error {
-	client := t.client.CoreV1()
-	if _, err := client.Namespaces().Get(ctx, tourNamespace, metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return err
-	}
-	t.command("kubectl create namespace " + tourNamespace)
-	namespace := &corev1.Namespace{}
-	namespace.Name = tourNamespace
-	if err := t.send(ctx, client.RESTClient().Post().Resource("namespaces"), namespace); err != nil {
-		return err
-	}
-	return until(ctx, "the namespace has a service account", func(ctx context.Context) (bool, error) {
-		_, err := client.ServiceAccounts(tourNamespace).Get(ctx, "default", metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return false, nil
+	objects := t.objects.Resource(mapping.Resource).Namespace(object.GetNamespace())
+	probe := object.DeepCopy()
+	probe.SetName(object.GetName() + "-probe")
+	var last error
+	err = until(ctx, "the server answers with "+c.answer, func(ctx context.Context) (bool, error) {
+		_, last = objects.Create(ctx, probe, metav1.CreateOptions{DryRun: []string{metav1.DryRunAll}})
+		code, known := statusOf(last, http.StatusCreated)
+		if !known {
+			return false, last
 		}
-		return err == nil, err
+		return strings.HasPrefix(c.answer, strconv.Itoa(code)), nil
 	})
+	if err != nil {
+		return fmt.Errorf("%w; its last answer: %v", err, last)
+	}
+	_, err = objects.Create(ctx, object, metav1.CreateOptions{})
+	return t.expect(c.answer, err, http.StatusCreated)
 }
 
-// ensurePod creates the tour's first pod, unless a step has.
-func (t *tour) ensurePod(ctx context.Context) error {
-	if err := t.ensureNamespace(ctx); err != nil {
+// statusOf returns the status code of an answer. known is false if there is none.
+func statusOf(err error, success int) (code int, known bool) {
+	var status apierrors.APIStatus
+	switch {
+	case err == nil:
+		return success, true
+	case errors.As(err, &status):
+		return int(status.Status().Code), true
+	}
+	return 0, false
+}
+
+// expect shows the server's answer, and returns an error if it isn't the expected one.
+func (t *tour) expect(answer string, err error, success int) error {
+	code, known := statusOf(err, success)
+	if !known {
 		return err
-	}
-	if _, err := t.client.CoreV1().Pods(tourNamespace).Get(ctx, "web", metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-		return err
-	}
-	return t.sendPod(ctx, "web", goodImage)
-}
-
-// tourPod returns the pod that kubectl run makes.
-func tourPod(name, image string) *corev1.Pod {
-	pod := &corev1.Pod{}
-	pod.Name, pod.Labels = name, map[string]string{"run": name}
-	pod.Spec.Containers = []corev1.Container{{Name: name, Image: image}}
-	return pod
-}
-
-// sendPod creates a pod, and shows the command and the answer.
-func (t *tour) sendPod(ctx context.Context, name, image string) error {
-	t.command(fmt.Sprintf("kubectl run %s --image=%s -n %s", name, image, tourNamespace))
-	return t.send(ctx, t.client.CoreV1().RESTClient().Post().Namespace(tourNamespace).Resource("pods"), tourPod(name, image))
-}
-
-// command shows the command that does the same as the next request.
-func (t *tour) command(text string) {
-	fmt.Fprintf(t.out, "\n$ %s\n", text)
-}
-
-// send sends a request, and shows the server's answer.
-func (t *tour) send(ctx context.Context, request *rest.Request, body runtime.Object) error {
-	if body != nil {
-		request.Body(body)
-	}
-	code := 0
-	err := request.Do(ctx).StatusCode(&code).Error()
-	if status := apierrors.APIStatus(nil); errors.As(err, &status) {
-		code = int(status.Status().Code)
-	} else if err != nil {
-		return err // there is no answer
 	}
 	color, message := terminal.Green, ""
 	if err != nil {
@@ -233,32 +179,22 @@ func (t *tour) send(ctx context.Context, request *rest.Request, body runtime.Obj
 	}
 	fmt.Fprint(t.out, t.style.Format(fmt.Sprintf("  %d %s%s\n", code, http.StatusText(code), message),
 		terminal.Palette{Indented: map[string]terminal.Color{strconv.Itoa(code): color}}))
-	return err
-}
-
-// refused returns nil if err is a refusal with a status code and a word in its message.
-func refused(err error, code int, word string) error {
-	var status apierrors.APIStatus
-	switch {
-	case err == nil:
-		return fmt.Errorf("the server admitted it, and should refuse it with %d", code)
-	case !errors.As(err, &status) || int(status.Status().Code) != code || !strings.Contains(err.Error(), word):
-		return fmt.Errorf("the server should refuse it with %d: %w", code, err)
+	want, word, _ := strings.Cut(answer, " ")
+	if want != strconv.Itoa(code) || !strings.Contains(message, word) {
+		return fmt.Errorf("the server should answer with %s", answer)
 	}
 	return nil
 }
 
-// explainPod shows what gatehouse why says of a pod whose creation had this verdict, by a plugin that changed
-// or refused it.
-func (t *tour) explainPod(ctx context.Context, name string, verdict v1alpha1.Verdict) error {
-	t.command(fmt.Sprintf("gatehouse why pod/%s -n %s", name, tourNamespace))
-	mapping, err := t.why.client.Resource("pod")
+// explain shows what gatehouse why says of an object, once a decision with this verdict is recorded.
+func (t *tour) explain(ctx context.Context, kind, name string, verdict v1alpha1.Verdict) error {
+	mapping, err := t.why.client.Resource(kind)
 	if err != nil {
 		return err
 	}
-	what := fmt.Sprintf("the server has recorded that pod %s was %s", name, strings.ToLower(string(verdict)))
+	what := fmt.Sprintf("the server has recorded that %s %s was %s", kind, name, strings.ToLower(string(verdict)))
 	err = until(ctx, what, func(ctx context.Context) (bool, error) {
-		found, err := t.why.client.Object(ctx, mapping, tourNamespace, name)
+		found, err := t.why.client.Object(ctx, mapping, t.why.namespace, name)
 		if err != nil {
 			return false, err
 		}
@@ -269,15 +205,14 @@ func (t *tour) explainPod(ctx context.Context, name string, verdict v1alpha1.Ver
 	if err != nil {
 		return err
 	}
-	t.why.namespace = tourNamespace
-	return t.why.explainObject(ctx, "pod", name)
+	return t.why.explainObject(ctx, kind, name)
 }
 
 // until asks until it is so, with patience.
 func until(ctx context.Context, what string, isSo wait.ConditionWithContextFunc) error {
-	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, tourPatience, true, isSo)
+	err := wait.PollUntilContextTimeout(ctx, 20*time.Millisecond, patience, true, isSo)
 	if wait.Interrupted(err) && ctx.Err() == nil {
-		return fmt.Errorf("waited %s until %s", tourPatience, what)
+		return fmt.Errorf("waited %s until %s", patience, what)
 	}
 	return err
 }

@@ -27,7 +27,7 @@ func newDrill() *cobra.Command {
 	log := &commandline.Logging{}
 	d := &drilling{findingFlags: newFindingFlags()}
 	c := &cobra.Command{
-		Use:   "drill",
+		Use:   "drill [FILE|DIRECTORY]...",
 		Short: "Say which writes stop while a webhook is down",
 		Long: `Say which writes stop while a webhook is down, and whether it heals by itself.
 
@@ -43,19 +43,20 @@ Nothing is called and nothing is written.
 
 The exit code is 0 if each outage ends by itself and stops nothing that the cluster can't do
 without, 1 if one does not, or if any writes stop or wait with --fail-on=warning, and 2 if something
-can't be read or a name is none.`,
+can't be read, a name is none, or the files have no webhook.`,
 		Example: `  # Each webhook of a cluster; it is only read
   gatehouse drill --context=production
 
   # A chart before it is installed, with the objects that the cluster has
-  helm template shop ./chart | gatehouse drill --state=- --state=cluster.yaml
+  helm template shop ./chart | gatehouse drill - cluster.yaml
 
   # What stops if these are down at the same time
   gatehouse drill --context=production --down=policy.example.com,mesh/injector`,
-		Args: cobra.NoArgs,
-		RunE: func(c *cobra.Command, _ []string) error {
+		Args: cobra.ArbitraryArgs,
+		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
-			return finishVerdict(c, d.run(c))
+			d.files = append(d.files, args...)
+			return d.run(c)
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -69,7 +70,8 @@ can't be read or a name is none.`,
 
 func (d *drilling) addFlags(fs *pflag.FlagSet) {
 	fs.StringSliceVar(&d.files, "state", nil,
-		"Files, directories with all that is below them, such as a snapshot, or - for the standard input.")
+		"Files, directories with all that is below them, such as a snapshot, or - for the standard input: like the "+
+			"arguments.")
 	d.findingFlags.addFlags(fs)
 	fs.StringSliceVar(&d.down, "down", nil, "Backends that are down at the same time, each by the name of a webhook, of a "+
 		"configuration, CONFIGURATION/WEBHOOK, NAMESPACE/SERVICE or a URL.")
@@ -81,7 +83,8 @@ func (d *drilling) check() error {
 	if d.each && len(d.down) > 0 {
 		return errors.New("--each: --down names what is down: leave one of them out")
 	}
-	return d.findingFlags.check("state", "no state: name files with --state, or a cluster with --context")
+	return d.findingFlags.check("state", "nothing to drill: name files, directories, - for the standard "+
+		"input, or a cluster with --context")
 }
 
 // run runs the drills, and prints the report.

@@ -39,7 +39,10 @@ func TestDrill(t *testing.T) {
 		{"--state=" + bad + " -o text", 2, `--output: "text" is none of json`},
 		{"--state=" + bad + " --context=a", 2, "either files or a cluster"},
 		{"--state=" + filepath.Join(dir, "none.yaml"), 2, "no such file"},
-		{"", 2, "no state: name files with --state"},
+		{"", 2, "nothing to drill: name files"},
+		{bad, 1, "  way back kubectl delete "},
+		{shop, 2, "there is no webhook configuration among 1 object: there is nothing to drill"},
+		{shop + " -o junit", 2, "there is nothing to drill"},
 	} {
 		stdout, stderr, code := runCommand(t, append([]string{"drill"}, strings.Fields(tt.args)...)...)
 		if code != tt.code || !strings.Contains(stdout+stderr, tt.want) {

@@ -44,7 +44,7 @@ differences from Kubernetes' plugin.`,
 			case plugins[i].Manual == "":
 				return fmt.Errorf("plugin %q has no manual page", args[0])
 			}
-			_, err := io.WriteString(c.OutOrStdout(), absoluteLinks(&plugins[i]))
+			_, err := io.WriteString(c.OutOrStdout(), renderManual(absoluteLinks(&plugins[i])))
 			return err
 		},
 	}
@@ -58,7 +58,11 @@ var linkTarget = regexp.MustCompile(`\]\(([^)]*)\)`)
 
 // absoluteLinks returns a plugin's manual page with absolute addresses in place of relative links.
 func absoluteLinks(d *plugin.Descriptor) string {
-	folder := path.Join("plugins", strings.ToLower(d.Name))
+	folder := "plugins"
+	if d.Server.Former != nil {
+		folder = "removed"
+	}
+	folder = path.Join(folder, strings.ToLower(d.Name))
 	return linkTarget.ReplaceAllStringFunc(d.Manual, func(link string) string {
 		target := linkTarget.FindStringSubmatch(link)[1]
 		if strings.Contains(target, "://") || strings.HasPrefix(target, "#") {

@@ -10,7 +10,7 @@ import (
 	"strings"
 	"testing"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/test/needs"
 )
 
@@ -80,7 +80,8 @@ func TestFaultsOfReplays(t *testing.T) {
 	}
 }
 
-// Objects of files that can't be judged are counted by reason, and the others are judged.
+// Objects of files that can't be judged are counted by reason, parts that are no objects are named, and the others are
+// judged.
 func TestFaultsOfAudits(t *testing.T) {
 	needs.Server(t)
 	const object = "{kind: %, apiVersion: !, metadata: {name: x, namespace: shop}}\n---\n"
@@ -94,10 +95,11 @@ func TestFaultsOfAudits(t *testing.T) {
 		"truncated.json": `{"apiVersion":"v1","kind":"List","items":[{"apiVersion":"v1","kind":"ConfigMap","metadata":{"name":"x"`,
 	})
 	stdout, stderr, code := runCommand(t, "audit", "objects.yaml", "-f=policy.yaml")
-	if code != 1 || stderr != "" {
+	if code != 2 || stderr != "" {
 		t.Errorf("it ended with %d: %s", code, stderr)
 	}
-	for _, want := range []string{"of 5 objects, 1 judged", "not judged: 4", "3  not-served", "1  unparseable", "namespace shop  ConfigMap"} {
+	for _, want := range []string{"of 4 objects, 1 judged", "not judged: 3", "3  not-served", "error: objects.yaml:9: no object: it is a text",
+		"namespace shop  ConfigMap"} {
 		if !strings.Contains(stdout, want) {
 			t.Errorf("the report has no %q:\n%s", want, stdout)
 		}
@@ -105,14 +107,14 @@ func TestFaultsOfAudits(t *testing.T) {
 	if _, stderr, code := runCommand(t, "audit", "objects.yaml", "-f=broken.yaml"); code != 2 || !strings.Contains(stderr, "broken.yaml:2") {
 		t.Errorf("a policy that doesn't compile: it ended with %d: %s", code, stderr)
 	}
-	if stdout, stderr, code := runCommand(t, "audit", "truncated.json", "-f=policy.yaml"); code == 0 ||
-		!strings.Contains(stdout+stderr, "truncated.json") && !strings.Contains(stdout, "unparseable") {
+	if stdout, stderr, code := runCommand(t, "audit", "truncated.json", "-f=policy.yaml"); code != 2 ||
+		!strings.Contains(stdout+stderr, "truncated.json") {
 		t.Errorf("a truncated file: it ended with %d: %s%s", code, stdout, stderr)
 	}
 	ctx, cancel := context.WithCancel(t.Context())
 	cancel()
 	var out, errs strings.Builder
-	if code := Run(ctx, plugins.List, []string{"audit", "objects.yaml", "-f=policy.yaml"}, &out, &errs); code != 2 {
+	if code := Run(ctx, compiled.Plugins, []string{"audit", "objects.yaml", "-f=policy.yaml"}, &out, &errs); code != 2 {
 		t.Errorf("interrupted: it ended with %d: %s%s", code, &out, &errs)
 	}
 }

@@ -125,7 +125,7 @@ func readFiles(c *cobra.Command, files, exclude []string) (*objectsRead, error) 
 			read.notes...), "; "))
 	}
 	for _, d := range read.documents {
-		if _, ok := read.texts[d.Source.File]; !ok {
+		if _, ok := read.texts[d.Source.File]; !ok && !d.Rendered {
 			text, err := os.ReadFile(d.Source.File)
 			if err != nil {
 				return nil, err

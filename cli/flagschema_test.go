@@ -15,8 +15,8 @@ import (
 	"github.com/spf13/pflag"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/flagfile"
-	"gatehouse.dev/plugins"
 )
 
 // flagSchema is the file with the schema of files for serve --config.
@@ -31,7 +31,7 @@ func TestFlagSchema(t *testing.T) {
 		return
 	}
 	properties := map[string]any{}
-	newServe(plugins.List).Flags().VisitAll(func(f *pflag.Flag) {
+	newServe(compiled.Plugins).Flags().VisitAll(func(f *pflag.Flag) {
 		if slices.Contains(commandLineOnly, f.Name) {
 			return
 		}
@@ -101,7 +101,7 @@ func TestFlagSchemaVerdicts(t *testing.T) {
 	t.Chdir(t.TempDir())
 	for _, value := range []any{true, 1, 0.5, "s", []any{"a"}, []any{1}, []any{true}, map[string]any{"a": "b"},
 		map[string]any{"a": []any{}}} {
-		fs, all := newServe(plugins.List).Flags(), map[string]any{}
+		fs, all := newServe(compiled.Plugins).Flags(), map[string]any{}
 		fs.VisitAll(func(f *pflag.Flag) {
 			if !slices.Contains(commandLineOnly, f.Name) {
 				all[f.Name] = value

@@ -8,58 +8,53 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"time"
 
 	"github.com/spf13/cobra"
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/scratch"
 )
 
-// finish returns the error of a command that isn't a server. It replaces any error of an interrupted
-// command by ErrInterrupted.
+// endsAfter is the time that an interrupted command has to print what it has, and to end its server.
+const endsAfter = 900 * time.Millisecond
+
+// endInterrupted makes a command that isn't a server end within a second after it was interrupted, whatever it waits
+// for, such as the other end of a pipe. Any error of an interrupted command is ErrInterrupted. isVerdict reports
+// whether the command gives a verdict; then the exit code says that there is none.
+func endInterrupted(c *cobra.Command, isVerdict bool) *cobra.Command {
+	run := c.RunE
+	c.RunE = func(c *cobra.Command, args []string) (err error) {
+		ended, interrupted := make(chan error, 1), c.Context().Done()
+		go func() { ended <- run(c, args) }()
+		select {
+		case err = <-ended:
+			err = finish(c, err)
+		case <-interrupted:
+			select {
+			case err = <-ended:
+				err = finish(c, err)
+			case <-time.After(endsAfter):
+				scratch.RemoveAll()
+				err = commandline.ErrInterrupted
+			}
+		}
+		if isVerdict && errors.Is(err, commandline.ErrInterrupted) {
+			err = commandline.Usage(err) // whose code is review.ExitFailed, too
+		}
+		return err
+	}
+	return c
+}
+
+// finish returns the error of a command. It replaces any error of an interrupted command by ErrInterrupted.
 func finish(c *cobra.Command, err error) error {
 	if err != nil && c.Context().Err() != nil {
 		return commandline.ErrInterrupted
 	}
 	return err
-}
-
-// finishVerdict is finish for a command that gives a verdict. The exit code of an interruption says that
-// there is none.
-func finishVerdict(c *cobra.Command, err error) error {
-	if err = finish(c, err); errors.Is(err, commandline.ErrInterrupted) {
-		return commandline.Usage(err) // whose code is review.ExitFailed, too
-	}
-	return err
-}
-
-// contextReader reads until a context ends, even if a terminal or a pipe sends nothing.
-type contextReader struct {
-	ctx context.Context
-	in  io.Reader
-}
-
-// Read implements io.Reader. It drops what arrives after the context has ended.
-func (r contextReader) Read(p []byte) (int, error) {
-	if err := r.ctx.Err(); err != nil {
-		return 0, err
-	}
-	type read struct {
-		n   int
-		err error
-	}
-	own := make([]byte, len(p)) // p is the caller's again, once this returns
-	reads := make(chan read, 1)
-	go func() {
-		n, err := r.in.Read(own)
-		reads <- read{n, err}
-	}()
-	select {
-	case <-r.ctx.Done():
-		return 0, r.ctx.Err()
-	case read := <-reads:
-		return copy(p, own[:read.n]), read.err
-	}
 }
 
 // interruptible makes all requests of a client end with the context. It is needed because parts of
@@ -103,4 +98,4 @@ type roundTripper func(*http.Request) (*http.Response, error)
 func (f roundTripper) RoundTrip(r *http.Request) (*http.Response, error) { return f(r) }
 
 // standardInput returns the standard input of a command. It ends when the command is interrupted.
-func standardInput(c *cobra.Command) io.Reader { return contextReader{c.Context(), c.InOrStdin()} }
+func standardInput(c *cobra.Command) io.Reader { return input.Until(c.Context(), c.InOrStdin()) }

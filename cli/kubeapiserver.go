@@ -10,6 +10,7 @@ import (
 
 	"github.com/spf13/cobra"
 	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/flagz"
 	"k8s.io/apiserver/pkg/util/compatibility"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
 	"k8s.io/client-go/rest"
@@ -57,6 +58,7 @@ its own etcd and certificates.`,
 	logsapi.AddFlags(logging, groups.FlagSet("logs"))
 	version := addVersionFlag(groups.FlagSet("global"), config.API)
 	groups.FlagSet("global").BoolP("help", "h", false, "help for "+c.Name())
+	config.API.Flagz = flagz.NamedFlagSetsReader{FlagSets: groups}
 	for _, fs := range groups.FlagSets {
 		c.Flags().AddFlagSet(fs)
 	}

@@ -16,7 +16,7 @@ import (
 	_ "k8s.io/component-base/logs/json/register"
 	kubeapiserver "k8s.io/kubernetes/cmd/kube-apiserver/app/options"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 // upstreamFlags are kube-apiserver's, but for those that every command has.
@@ -40,7 +40,7 @@ func upstreamFlags(t *testing.T) map[string]*pflag.Flag {
 // cmd/kube-apiserver/app/options.
 func TestKubeAPIServerFlags(t *testing.T) {
 	theirs, ours := upstreamFlags(t), map[string]*pflag.Flag{}
-	newKubeAPIServer(plugins.List).Flags().VisitAll(func(f *pflag.Flag) { ours[f.Name] = f })
+	newKubeAPIServer(compiled.Plugins).Flags().VisitAll(func(f *pflag.Flag) { ours[f.Name] = f })
 	for name, flag := range theirs {
 		own := ours[name]
 		if own == nil {
@@ -96,7 +96,7 @@ func documented(t *testing.T, beginning string) map[string]bool {
 // for those that docs/differences.md names. Source: upstream's cmd/kube-apiserver/app/options.
 func TestServeFlags(t *testing.T) {
 	defaults := documented(t, "## Defaults\n")
-	flags := newServe(plugins.List).Flags()
+	flags := newServe(compiled.Plugins).Flags()
 	for name, theirs := range upstreamFlags(t) {
 		own := flags.Lookup(name)
 		switch {

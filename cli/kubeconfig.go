@@ -4,13 +4,14 @@
 package cli
 
 import (
+	"cmp"
 	"errors"
 	"fmt"
 	"io/fs"
-	"maps"
 	"os"
 	"path/filepath"
 	"regexp"
+	"slices"
 
 	"github.com/spf13/cobra"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -20,6 +21,7 @@ import (
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/apiserver/datadir"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/wholefile"
 )
 
 // gatehouseExtension is the extension that marks clusters and users of a kubeconfig as Gatehouse's.
@@ -78,7 +80,9 @@ Everything else in the file stays. A context of that name is replaced only if it
 						"anew: unset KUBECONFIG to merge into ~/.kube/config, or name a file with --kubeconfig", into))
 				}
 			}
-			if err := mergeInto(access, named, name); err != nil {
+			notes, err := mergeInto(access, named, name)
+			printNotes(c, notes...)
+			if err != nil {
 				return fmt.Errorf("kubeconfig %s: %w", into, err)
 			}
 			_, err = fmt.Fprintf(c.OutOrStdout(), "context %s is the current one of %s\n", name, into)
@@ -127,49 +131,84 @@ func renameContext(config *clientcmdapi.Config, name string) (*clientcmdapi.Conf
 	return named, nil
 }
 
-// mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would. It writes
-// the file that has the context already, or else the first file, with the file locked.
-func mergeInto(access clientcmd.ConfigAccess, named *clientcmdapi.Config, name string) error {
-	m := merging{ConfigAccess: access, named: named, name: name, merged: clientcmdapi.NewConfig()}
-	// m computes the result from the locked files, and mergeInto reads its maps afterwards.
-	m.merged.CurrentContext = name
-	return clientcmd.ModifyConfig(m, *m.merged, false)
-}
-
-// merging is access to the user's kubeconfig while a context is merged into it. ModifyConfig reads
-// the files after it has locked them, and removes what isn't in its argument. So the argument is
-// computed under the lock: otherwise it would remove what another process has added since.
-type merging struct {
-	clientcmd.ConfigAccess
-	named  *clientcmdapi.Config
-	name   string
-	merged *clientcmdapi.Config
-}
-
-// GetStartingConfig implements clientcmd.ConfigAccess.
-func (m merging) GetStartingConfig() (*clientcmdapi.Config, error) {
-	config, err := m.ConfigAccess.GetStartingConfig()
+// mergeInto adds the one context of a kubeconfig to the user's, as kubectl config would, with all of the
+// user's files locked. It changes the files that have the context, its cluster and its user already, or else the
+// first file. The notes say which files could not be replaced as a whole.
+func mergeInto(access clientcmd.ConfigAccess, named *clientcmdapi.Config, name string) (notes []string, err error) {
+	unlock, err := lockFiles(access.GetLoadingPrecedence())
+	defer unlock()
 	if err != nil {
 		return nil, err
 	}
-	if err := putContext(config, m.named, m.name); err != nil {
+	config, err := access.GetStartingConfig()
+	if err != nil {
 		return nil, err
 	}
-	// The user has the key. If it was in no file yet, it goes into the first.
-	into := m.named.AuthInfos[m.name].LocationOfOrigin
-	if into == "" {
-		into = m.GetDefaultFilename()
+	if err := putContext(config, named, name); err != nil {
+		return nil, err
 	}
-	if err := datadir.CheckSecret(into); err != nil {
+	first, cluster, user, context := access.GetDefaultFilename(), named.Clusters[name], named.AuthInfos[name], named.Contexts[name]
+	clusterFile, userFile, contextFile := cmp.Or(cluster.LocationOfOrigin, first), cmp.Or(user.LocationOfOrigin, first),
+		cmp.Or(context.LocationOfOrigin, first)
+	if err := datadir.CheckSecret(userFile); err != nil {
 		return nil, fmt.Errorf("an administrator's key would be in it, and %w", err)
 	}
-	maps.Copy(m.merged.Clusters, config.Clusters)
-	maps.Copy(m.merged.AuthInfos, config.AuthInfos)
-	maps.Copy(m.merged.Contexts, config.Contexts)
-	m.merged.Clusters[m.name], m.merged.AuthInfos[m.name] = m.named.Clusters[m.name], m.named.AuthInfos[m.name]
-	m.merged.Contexts[m.name] = m.named.Contexts[m.name]
-	config.Preferences = m.merged.Preferences // what is the same isn't written
-	return config, nil
+	files := []string{clusterFile, userFile, contextFile, first}
+	slices.Sort(files)
+	for _, file := range slices.Compact(files) {
+		config, err := clientcmd.LoadFromFile(file)
+		if errors.Is(err, fs.ErrNotExist) {
+			config, err = clientcmdapi.NewConfig(), nil
+		}
+		if err != nil {
+			return notes, err
+		}
+		if file == clusterFile {
+			config.Clusters[name] = cluster
+		}
+		if file == userFile {
+			config.AuthInfos[name] = user
+		}
+		if file == contextFile {
+			config.Contexts[name] = context
+		}
+		if file == first {
+			config.CurrentContext = name
+		}
+		data, err := clientcmd.Write(*config)
+		if err != nil {
+			return notes, err
+		}
+		note, err := wholefile.Replace(file, data, 0o600)
+		if err != nil {
+			return notes, err
+		}
+		notes = append(notes, note)
+	}
+	return notes, nil
+}
+
+// lockFiles locks kubeconfigs as kubectl does, and makes their directories. unlock is never nil.
+func lockFiles(files []string) (unlock func(), err error) {
+	var locks []string
+	unlock = func() {
+		for _, lock := range locks {
+			os.Remove(lock)
+		}
+	}
+	for _, file := range slices.Sorted(slices.Values(files)) { // in an order that all share
+		if err := os.MkdirAll(filepath.Dir(file), 0o755); err != nil {
+			return unlock, err
+		}
+		lock := file + ".lock"
+		made, err := os.OpenFile(lock, os.O_CREATE|os.O_EXCL, 0)
+		if err != nil {
+			return unlock, err
+		}
+		made.Close()
+		locks = append(locks, lock)
+	}
+	return unlock, nil
 }
 
 // putContext puts the context of a kubeconfig into the user's under that name. It replaces an existing

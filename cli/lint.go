@@ -12,41 +12,31 @@ import (
 	"github.com/spf13/pflag"
 	cliflag "k8s.io/component-base/cli/flag"
 
+	"gatehouse.dev/apiserver"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/nearest"
-	"gatehouse.dev/plugin"
-	"gatehouse.dev/review"
 )
 
 // linting holds the flags of lint.
 type linting struct {
 	findingFlags
-	disabled      []string
-	fix           bool
-	webhooks      string
-	localWebhooks []string
+	disabled []string
+	fix      bool
 }
-
-// lintWebhooks are the values of --webhooks.
-var lintWebhooks = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked)}
 
 func newLint() *cobra.Command {
 	log := &commandline.Logging{}
-	l := &linting{findingFlags: newFindingFlags(), webhooks: string(plugin.WebhooksSkipped)}
+	l := &linting{findingFlags: newFindingFlags()}
 	c := &cobra.Command{
 		Use:   "lint [FILE|DIRECTORY]...",
 		Short: "Find webhooks that can lock a cluster, policies that do nothing",
 		Long: `Find webhooks that can lock a cluster, and policies that do nothing.
 
 Each finding has the ID of a rule, the object with its line, what happens, and the change that fixes
-it. docs/lint.md explains the rules one by one. Nothing is written but, with --fix, the changes that
-are safe into the files; their comments stay.
-
-Nothing is called but, with --webhooks=ask or --webhook, webhooks without side effects. They are
-asked as for a dry run, about the objects that they are for, or examples. That shows certificates
-that aren't valid, mutating webhooks that undo each other's changes, and those that never settle. A
-Service is called at its endpoints or its IP, if these are among the objects and can be reached.
+it. docs/lint.md explains the rules one by one. Nothing is called, and nothing is written but, with
+--fix, the changes that are safe into the files; their comments stay.
 
 With --context everything is known that the cluster has. Files may be only a part of what is
 deployed: a Service that isn't among them counts as missing only if they have others.
@@ -55,7 +45,7 @@ An object ignores rules by its annotation ` + lint.IgnoreAnnotation + `, with a 
 for each. The reason is required.
 
 The exit code is 0 if there is no error, 1 if there is one, or a warning with --fail-on=warning, and
-2 if something can't be read: a file, an object, a kind of the cluster, or a webhook's answer.`,
+2 if something can't be read: a file, an object, or a kind of the cluster.`,
 		Example: `  # A file, a folder, a rendered chart
   gatehouse lint webhook.yaml deploy/
   helm template shop ./chart | gatehouse lint -f -
@@ -69,26 +59,22 @@ The exit code is 0 if there is no error, 1 if there is one, or a warning with --
   # Write the changes that are safe into the files, and show what is left
   gatehouse lint -f deploy/ --fix
 
-  # Ask the webhooks, one of them at a process on this machine
-  gatehouse lint -f deploy/ --webhooks=ask --webhook=images.example.com=https://localhost:8443
-
   # Without a rule
   gatehouse lint -f deploy/ --disable=timeout-unset`,
 		Args: cobra.ArbitraryArgs,
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			l.files = append(l.files, args...)
-			return finishVerdict(c, l.run(c))
+			return l.run(c)
 		},
 	}
 	var groups cliflag.NamedFlagSets
 	l.addFlags(groups.FlagSet("lint"))
 	log.AddFlags(groups.FlagSet("lint"))
-	commandline.GroupFlags(c, groups, "filename", "exclude", "context", "output", "fail-on", "disable", "fix", "webhooks", "webhook")
+	commandline.GroupFlags(c, groups, "filename", "exclude", "context", "output", "fail-on", "disable", "fix")
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
 	complete(c, "disable", lint.RuleIDs()...)
-	complete(c, "webhooks", lintWebhooks...)
 	return c
 }
 
@@ -98,9 +84,6 @@ func (l *linting) addFlags(fs *pflag.FlagSet) {
 	l.findingFlags.addFlags(fs)
 	fs.StringSliceVar(&l.disabled, "disable", nil, "The IDs of rules that are left out.")
 	fs.BoolVar(&l.fix, "fix", false, "Write the patches that are safe into the files, and report what is left.")
-	fs.StringVar(&l.webhooks, "webhooks", l.webhooks,
-		"How to treat webhooks. skip: they aren't called; ask: they are called, as for a dry run.")
-	fs.StringArrayVar(&l.localWebhooks, "webhook", nil, review.WebhookUsage)
 }
 
 // check checks the flags.
@@ -109,9 +92,6 @@ func (l *linting) check() error {
 		if !slices.Contains(lint.RuleIDs(), id) {
 			return fmt.Errorf("--disable: there is no rule %q%s", id, nearest.Meant(id, lint.RuleIDs()))
 		}
-	}
-	if !slices.Contains(lintWebhooks, l.webhooks) {
-		return fmt.Errorf("--webhooks: %q is neither skip nor ask", l.webhooks)
 	}
 	if err := l.findingFlags.check("filename", "nothing to lint: name files, directories, - for the standard input, or a "+
 		"cluster with --context"); err != nil {
@@ -123,13 +103,18 @@ func (l *linting) check() error {
 	return nil
 }
 
+// writtenNote says how many changes were written to how many files.
+func writtenNote(changes, files int) string {
+	were := "were"
+	if changes == 1 {
+		were = "was"
+	}
+	return fmt.Sprintf("%s %s written to %s", count.Of(changes, "change"), were, count.Of(files, "file"))
+}
+
 // run checks the objects, and prints the report.
 func (l *linting) run(c *cobra.Command) error {
 	if err := l.check(); err != nil {
-		return commandline.Usage(err)
-	}
-	local, err := review.ParseWebhooks(l.localWebhooks)
-	if err != nil {
 		return commandline.Usage(err)
 	}
 	read, err := l.read(c)
@@ -138,7 +123,7 @@ func (l *linting) run(c *cobra.Command) error {
 	}
 	options := lint.Options{Namespace: l.namespace, Disabled: l.disabled, Documents: read.documents, Texts: read.texts,
 		Served: read.served, UnknownGroups: read.unknownGroups, Complete: read.complete,
-		Ask: l.webhooks == string(plugin.WebhooksAsked), LocalWebhooks: local}
+		Refusal: apiserver.Refusal}
 	notes := read.notes
 	if l.fix {
 		fixed, err := lint.Fix(c.Context(), &options)
@@ -148,8 +133,7 @@ func (l *linting) run(c *cobra.Command) error {
 		if err := fixed.Write(); err != nil {
 			return err
 		}
-		notes = append(append(notes, fixed.Notes...), fmt.Sprintf("%d changes were written to %d files", fixed.Count,
-			len(fixed.Texts)))
+		notes = append(append(notes, fixed.Notes...), writtenNote(fixed.Count, len(fixed.Texts)))
 	}
 	checked := newProgress(c.ErrOrStderr()).during("checking")
 	report, err := lint.Check(c.Context(), options)

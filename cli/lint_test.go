@@ -36,6 +36,7 @@ func TestLint(t *testing.T) {
 	long := write("long.yaml", strings.NewReplacer("[kube-system]", "[kube-system, hooks]", "timeoutSeconds: 5",
 		"timeoutSeconds: 20").Replace(lockingWebhook))
 	broken := write("broken.yaml", lockingWebhook+"a: [\n")
+	refused := write("refused.yaml", strings.Replace(lockingWebhook, "timeoutSeconds: 5", "timeoutSeconds: 50", 1))
 	fixable := write("fixable.yaml", lockingWebhook)
 	for _, tt := range []struct {
 		args string
@@ -49,17 +50,14 @@ func TestLint(t *testing.T) {
 		{broken, 2, "1 unread"},
 		{filepath.Join(dir, "none.yaml"), 2, "no such file"},
 		{"", 2, "nothing to lint"},
+		{refused + " --disable=own-pods", 1, "API servers refuse it: webhooks[0].timeoutSeconds: Invalid value"},
+		{refused + " --disable=own-pods,refused", 0, "0 errors"},
 		{bad + " --disable=own-pod", 2, `there is no rule "own-pod", did you mean "own-pods"?`},
 		{bad + " --fail-on=note", 2, `--fail-on: "note" is none of error, warning`},
-		{bad + " --webhooks=fail", 2, `--webhooks: "fail" is neither skip nor ask`},
-		{bad + " --webhook=w.example.com", 2, "is not NAME=URL"},
-		{bad + " --webhook=w=http://localhost:1", 2, `no configuration has a webhook "w"`},
-		{bad + " --webhook=c=http://localhost:1", 2, "webhook w.example.com of c can't be asked: "},
-		{bad + " --webhooks=ask", 2, `"hook" not found (if its Service can't be reached from here`},
 		{bad + " -o text", 2, `--output: "text" is none of json`},
 		{bad + " --context=a", 2, "either files or a cluster"},
 		{"- --fix", 2, "--fix writes files"},
-		{fixable + " --fix", 0, "note: 1 changes were written to 1 files\n0 errors"},
+		{fixable + " --fix", 0, "note: 1 change was written to 1 file\n0 errors"},
 		{fixable, 0, "0 errors, 0 warnings"},
 	} {
 		stdout, stderr, code := runCommand(t, append([]string{"lint"}, strings.Fields(tt.args)...)...)

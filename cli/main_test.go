@@ -11,7 +11,7 @@ import (
 	"os/exec"
 	"testing"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 // asProgram is the environment variable with which the binary of the tests is the program gatehouse.
@@ -19,7 +19,7 @@ const asProgram = "GATEHOUSE_TEST_AS_PROGRAM"
 
 func TestMain(m *testing.M) {
 	if os.Getenv(asProgram) != "" {
-		Main(plugins.List)
+		Main(compiled.Plugins)
 	}
 	os.Exit(m.Run())
 }

@@ -16,7 +16,7 @@ import (
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 var update = flag.Bool("update", false, "write docs/commands.md, docs/serve-flags.md and docs/schemas/flags.json")
@@ -53,7 +53,7 @@ func TestReference(t *testing.T) {
 		}
 		return
 	}
-	root := newRoot(plugins.List)
+	root := newRoot(compiled.Plugins)
 	addBuiltIn(root)
 	var commands, serve strings.Builder
 	commands.WriteString(commandsBeginning)
@@ -107,7 +107,7 @@ func writeFlags(t *testing.T, w *strings.Builder, c *cobra.Command, level string
 		help = "--help=all"
 	}
 	var shown, stderr bytes.Buffer
-	if code := Run(t.Context(), plugins.List, []string{c.Name(), help}, &shown, &stderr); code != 0 {
+	if code := Run(t.Context(), compiled.Plugins, []string{c.Name(), help}, &shown, &stderr); code != 0 {
 		t.Fatalf("%s %s: exit code %d: %s", c.Name(), help, code, stderr.String())
 	}
 	_, flags, _ := strings.Cut(shown.String(), "\nUsage:\n")

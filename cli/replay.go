@@ -11,6 +11,7 @@ import (
 
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
@@ -33,7 +34,8 @@ What can't be judged is counted by reason, and never guessed. Quotas count only 
 --state-at=start.
 
 The exit code is 0 if nothing differs, 1 if something does, and 2 if a log or the candidate can't be
-read, if the command is interrupted, or if less is judged than --min-judged asks for.`,
+read, if nothing of the candidate can act, if a log has no recorded requests, if nothing is judged or
+less than --min-judged asks for, or if the command is interrupted.`,
 		Example: `  # Which requests of the last days would a new policy have refused?
   gatehouse replay /var/log/kubernetes/audit/ -f policy.yaml
 
@@ -60,7 +62,7 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
 		RunE: func(c *cobra.Command, args []string) error {
 			log.Apply(c.ErrOrStderr())
 			embedded.ReserveLittle()
-			return finishVerdict(c, flags.replay(c, args))
+			return flags.finish(c, impact.Replay, flags.replay(c, args))
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -68,6 +70,8 @@ read, if the command is interrupted, or if less is judged than --min-judged asks
 	fs.StringVar(&flags.stateAt, "state-at", "now",
 		"The time of --state: now, or start for the beginning of the log. From there requests are applied in order, so that "+
 			"quotas count.")
+	fs.BoolVar(&flags.strict, "strict", false,
+		"End at a line of a log that can't be read. By default it is named, and counts as not judged.")
 	log.AddFlags(fs)
 	commandline.GroupFlags(c, groups, "filename", "state", "state-at", "pod-security", "against", "enable-admission-plugins", "like",
 		"output", "show", "baseline", "min-judged")
@@ -96,8 +100,8 @@ func (f *candidate) replay(c *cobra.Command, records []string) error {
 	if err != nil {
 		return commandline.Usage(err)
 	}
-	result, err := trial.Replay(c.Context(), review.ReplayOptions{Records: records, Stdin: standardInput(c),
+	result, err := trial.Replay(c.Context(), review.ReplayOptions{Records: records, Stdin: standardInput(c), Strict: f.strict,
 		Alone: len(f.against) > 0, Report: report, Progress: progress.bytes("replaying")})
 	progress.done()
-	return f.write(c, result, errors.Join(err, trial.Close()))
+	return f.write(c, result, err, trial.Close)
 }

@@ -54,6 +54,7 @@ spec: {policyName: %[1]s, validationActions: [Deny]}
 // replayed are the parts of a report in JSON that tests look at.
 type replayedReport struct {
 	Notes   []string
+	Errors  []struct{ Message string }
 	Summary struct {
 		Writes, Judged, Refused, Admitted, Changed, Known int
 		NotJudged                                         []struct{ Reason string }
@@ -132,25 +133,23 @@ spec:
 		unjudged              map[string][]string
 		changed, code, writes int
 	}{
-		{name: "a policy", args: []string{"-f=data.yaml"}, refused: []string{"b"}, code: 1, writes: 6,
+		{name: "a policy", args: []string{"-f=data.yaml"}, refused: []string{"b"}, code: 1, writes: 5,
 			unjudged: map[string][]string{"unknown-base": {"e"}, "metadata-level": {"g"}, "refused-elsewhere": {}}},
-		{name: "a share that is too small", args: []string{"-f=data.yaml", "--min-judged=95"}, refused: []string{"b"}, code: 2, writes: 6},
-		{name: "an unknown namespace", args: []string{"-f=gold.yaml"}, refused: []string{}, writes: 6,
-			unjudged: map[string][]string{"unknown-namespace": {"a", "b", "c", "f"}}},
+		{name: "a share that is too small", args: []string{"-f=data.yaml", "--min-judged=95"}, refused: []string{"b"}, code: 2, writes: 5},
+		{name: "an unknown namespace", args: []string{"-f=gold.yaml"}, refused: []string{}, code: 2, writes: 5,
+			unjudged: map[string][]string{"unknown-namespace": {"a", "b", "c"}}},
 		{name: "a namespace of the state", args: []string{"-f=gold.yaml", "--state=gold-shop.yaml"}, refused: []string{"b"}, code: 1,
-			writes: 6},
+			writes: 5},
 		{name: "an object before the log", args: []string{"-f=shrinking.yaml", "--state=before.yaml"}, refused: []string{"e"}, code: 1,
-			writes: 6, unjudged: map[string][]string{"unknown-base": {}}},
-		{name: "against another", args: []string{"-f=jane.yaml", "--against=data.yaml"}, refused: []string{}, code: 0, writes: 6},
-		{name: "against itself", args: []string{"-f=data.yaml", "--against=data.yaml"}, refused: []string{}, writes: 6},
-		{name: "a level", args: []string{"--pod-security=baseline", "--state=gold-shop.yaml"}, refused: []string{"f"}, code: 1, writes: 6},
+			writes: 5, unjudged: map[string][]string{"unknown-base": {}}},
+		{name: "against another", args: []string{"-f=jane.yaml", "--against=data.yaml"}, refused: []string{}, code: 0, writes: 5},
+		{name: "against itself", args: []string{"-f=data.yaml", "--against=data.yaml"}, refused: []string{}, writes: 5},
+		{name: "a level", args: []string{"--pod-security=baseline", "--state=gold-shop.yaml"}, refused: []string{"f"}, code: 1, writes: 1},
 		{name: "a level of a namespace", args: []string{"--pod-security=shop=restricted", "--state=gold-shop.yaml"},
-			refused: []string{"f"}, code: 1, writes: 6},
-		{name: "a level of another", args: []string{"--pod-security=farm=restricted", "--state=gold-shop.yaml"}, refused: []string{},
-			writes: 6},
+			refused: []string{"f"}, code: 1, writes: 1},
 		{name: "a plugin", args: []string{"--enable-admission-plugins=AlwaysDeny", "--state=gold-shop.yaml"},
 			refused: []string{"a", "b", "f"}, code: 1, writes: 6},
-		{name: "a mutation", args: []string{"-f=mutating.yaml"}, refused: []string{}, changed: 2, code: 1, writes: 6},
+		{name: "a mutation", args: []string{"-f=mutating.yaml"}, refused: []string{}, changed: 2, code: 1, writes: 4},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			report, code := replayJSON(t, append([]string{"audit.log", "--show=all"}, test.args...)...)
@@ -237,7 +236,7 @@ func TestReplayQuotas(t *testing.T) {
 			unjudged: map[string][]string{"not-made": {"c"}}},
 		{name: "a wider quota", candidate: "cpu.yaml", state: "had.yaml", refused: []string{}, admitted: []string{"j"}, code: 1},
 		{name: "a state that lacks objects", candidate: "free.yaml", state: "stated.yaml", refused: []string{}, admitted: []string{},
-			unjudged: map[string][]string{"unknown-usage": {"i", "j", "k"}}, note: "requests.cpu=0, not 8"},
+			unjudged: map[string][]string{"unknown-usage": {"i", "j", "k"}}, code: 2, note: "requests.cpu=0, not 8"},
 	} {
 		t.Run(test.name, func(t *testing.T) {
 			report, code := replayJSON(t, "audit.log", "--show=all", "-f="+test.candidate, "--state="+test.state, "--state-at=start")
@@ -277,7 +276,7 @@ webhooks: [{name: hook.example.com, sideEffects: None, admissionReviewVersions: 
 rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations: [CREATE]}]}]}`,
 	})
 	report, code := replayJSON(t, "audit.log", "-f=hook.yaml", "--show=all")
-	if ids := report.ids("webhook-not-asked"); code != 0 || !slices.Equal(ids, []string{"a"}) || asked > 0 {
+	if ids := report.ids("webhook-not-asked"); code != 2 || !slices.Equal(ids, []string{"a"}) || asked > 0 {
 		t.Errorf("it ended with %d, and asked %d times: %+v", code, asked, report)
 	}
 	report, code = replayJSON(t, "audit.log", "-f=hook.yaml", "--webhook=hook="+hook.URL, "--show=all")
@@ -289,7 +288,10 @@ rules: [{apiGroups: [""], apiVersions: [v1], resources: [configmaps], operations
 func TestReplayUsage(t *testing.T) {
 	needs.Server(t)
 	inFolder(t, map[string]string{"audit.log": "", "empty.yaml": "# nothing", "other.json": `{"kind": "Review"}`,
-		"policy.yaml": validating("p", "pods", "true", ""), "quota.yaml": "{kind: ResourceQuota, apiVersion: v1, " +
+		"decisions.log": `{"apiVersion": "decisions.gatehouse.dev/v1alpha1", "kind": "Decision"}` + "\n",
+		"reads.log":     strings.Replace(event("a", "jane", "list", "configmaps", "", "", 200), `"requestObject"`, `"other"`, 1),
+		"cut.log":       event("a", "jane", "create", "pods", "p", "", 201)[:200],
+		"policy.yaml":   validating("p", "pods", "true", ""), "quota.yaml": "{kind: ResourceQuota, apiVersion: v1, " +
 			"metadata: {name: few}, spec: {hard: {pods: 2}}}"})
 	for _, test := range []struct {
 		args []string
@@ -315,12 +317,22 @@ func TestReplayUsage(t *testing.T) {
 		{[]string{"audit.log", "-f=policy.yaml", "--min-judged=101"}, "--min-judged: 101 is not a percentage"},
 		{[]string{"audit.log", "-f=policy.yaml", "--output-dir=x"}, "--output-dir needs -o openreports"},
 		{[]string{"audit.log", "--pod-security=strict"}, `--pod-security: "strict" is neither LEVEL nor NAMESPACE=LEVEL`},
+		{[]string{"audit.log", "-f=policy.yaml", "--pod-security-override"}, "--pod-security-override is for a level of all namespaces"},
 		{[]string{"audit.log", "-f=policy.yaml", "--baseline=missing.json"}, "--baseline missing.json"},
 		{[]string{"audit.log", "-f=policy.yaml", "--baseline=other.json"}, "--baseline other.json"},
+		{[]string{"audit.log", "-f=policy.yaml"}, "gatehouse: no recorded requests in audit.log: there is nothing in it\n"},
+		{[]string{"decisions.log", "-f=policy.yaml"}, "no recorded requests in decisions.log: decisions.log:1: the line is neither an " +
+			"audit event nor an AdmissionReview, of a version that is known: it has kind Decision of decisions.gatehouse.dev/v1alpha1\n"},
+		{[]string{"cut.log", "-f=policy.yaml"}, "no recorded requests in cut.log: cut.log:1: the last line isn't complete"},
 	} {
 		stdout, stderr, code := runCommand(t, append([]string{"replay"}, test.args...)...)
-		if code != review.ExitFailed || stdout != "" || !strings.Contains(stderr, test.want) {
+		if code != review.ExitFailed || stdout != "" || !strings.Contains(stderr, test.want) || strings.Contains(stderr, "interrupted") {
 			t.Errorf("%q: it ended with %d, and said %q%q; want %q", test.args, code, stdout, stderr, test.want)
 		}
+	}
+	// A log that has no write is read, and nothing of it is judged.
+	if report, code := replayJSON(t, "reads.log", "-f=policy.yaml"); code != 2 || len(report.Errors) != 1 ||
+		report.Errors[0].Message != "nothing was judged: none of 1 record is of a write that admission decided" {
+		t.Errorf("a log of reads: it ended with %d: %+v", code, report)
 	}
 }

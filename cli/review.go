@@ -24,6 +24,7 @@ import (
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	embedded "gatehouse.dev/apiserver/etcd"
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/plugin"
@@ -57,9 +58,11 @@ func newReview(plugins []plugin.Descriptor) *cobra.Command {
 		Short: "Say what a cluster would do with manifests, before deployment",
 		Long: `Say what a cluster would do with manifests, before they are deployed.
 
-Each object is written, in the order given, to a real API server in the process, with the plugins,
-policies, quotas and LimitRanges that the flags, --state and --kubeconfig give it. Later objects see
-the admitted ones. Workloads are followed to the pods that their controllers would make.
+Each object is written to a real API server in the process, with the plugins, policies, quotas and
+LimitRanges that the flags, --state and --kubeconfig give it. What decides about other objects is
+taken first, whatever the order of the files. Later objects see the admitted ones. Workloads are
+followed to the pods that their controllers would make. A folder with a kustomization.yaml is
+rendered.
 
 The exit code is 0 if everything is admitted, 1 if something is refused, and 2 if something can't be
 judged. With --against-version it is 0 if nothing differs between the two versions of Kubernetes,
@@ -99,7 +102,7 @@ and 1 if something does.`,
 			case told.against != "":
 				run = told.compare
 			}
-			return finishVerdict(c, run(c))
+			return run(c)
 		},
 	}
 	var groups cliflag.NamedFlagSets
@@ -152,12 +155,13 @@ func (r *reviewing) addFlags(fs *pflag.FlagSet) {
 	fs.StringVar(&r.against, "against-version", "",
 		"Judge also as this minor version of Kubernetes, and show what differs from --kubernetes-version: APIs, "+
 			"plugins, verdicts, stored objects, warnings. The exit code is 1 if something does.")
-	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out objects of kinds that are not served.")
+	fs.BoolVar(&r.ignoreUnknown, "ignore-unknown", false, "Leave out custom resources whose "+
+		"CustomResourceDefinition isn't there.")
 	fs.StringVarP(&r.output, "output", "o", "", "Output format: "+strings.Join(review.Formats, ", ")+"; text if empty.")
 	fs.StringSliceVar(&r.print.Only, "only", nil,
 		"Show only the objects with these verdicts: admitted, refused. Failed objects are always shown, and the "+
 			"summary counts all.")
-	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object.")
+	fs.BoolVar(&r.print.Changes, "show-changes", false, "Show what the plugins change in each object, and in the pods of a workload.")
 	fs.BoolVar(&r.print.Explain, "explain", false, "Show every step of each request.")
 }
 
@@ -193,12 +197,13 @@ func (r *reviewing) run(c *cobra.Command) error {
 	if err := r.applyChain(c.Flags()); err != nil {
 		return commandline.Usage(err)
 	}
-	judged, err := r.judge(c)
+	judged, stop, err := r.judge(c)
 	if err != nil {
 		return err
 	}
-	if err := r.print.Write(c.OutOrStdout(), judged, r.output); err != nil {
-		return err
+	err = r.print.Write(c.OutOrStdout(), judged, r.output)
+	if err := errors.Join(err, stop()); err != nil {
+		return commandline.Usage(err)
 	}
 	if code := judged.ExitCode(); code != review.ExitAdmitted {
 		return commandline.ExitCode(code)
@@ -206,61 +211,62 @@ func (r *reviewing) run(c *cobra.Command) error {
 	return nil
 }
 
-// judge judges the objects. It reports files that could not be read after what could be judged.
-func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
+// judge judges the objects. It reports files that could not be read after what could be judged. stop ends the
+// server, which an interrupted command does after it has printed what was judged.
+func (r *reviewing) judge(c *cobra.Command) (judged *review.Review, stop func() error, _ error) {
 	if len(r.files) == 0 {
-		return nil, commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
+		return nil, nil, commandline.Usage(errors.New("nothing to judge: name files, directories, or - for the " +
 			"standard input"))
 	}
 	if n := countStdin(r.files, r.state); n > 1 {
-		return nil, commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %d times, and "+
-			"can be read once", n))
+		return nil, nil, commandline.Usage(fmt.Errorf("--filename and --state: the standard input (-) is named %s, and "+
+			"can be read once", count.Of(n, "time")))
 	}
 	if r.operation != "" && !slices.Contains(operations(), r.operation) {
-		return nil, commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
+		return nil, nil, commandline.Usage(fmt.Errorf("--operation: %q is none of %s", r.operation, strings.Join(operations(),
 			", ")))
 	}
 	fieldValidation, ok := review.Validations[r.validate]
 	if !ok {
-		return nil, commandline.Usage(fmt.Errorf("--validate: %q is none of strict, warn, ignore", r.validate))
+		return nil, nil, commandline.Usage(fmt.Errorf("--validate: %q is none of strict, warn, ignore", r.validate))
 	}
 	as, err := r.user()
 	if err != nil {
-		return nil, commandline.Usage(err)
+		return nil, nil, commandline.Usage(err)
 	}
 	options, err := r.flags.Options()
 	if err != nil {
-		return nil, commandline.Usage(err)
+		return nil, nil, commandline.Usage(err)
 	}
 	reader := &input.Reader{Stdin: standardInput(c), Exclude: r.exclude,
 		Lax: fieldValidation != metav1.FieldValidationStrict}
 	documents, errs := reader.Read(c.Context(), r.files)
 	if err := c.Context().Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if err := errors.Join(errs...); errors.Is(err, filepath.ErrBadPattern) {
-		return nil, commandline.Usage(fmt.Errorf("--%w", err))
+		return nil, nil, commandline.Usage(fmt.Errorf("--%w", err))
 	}
 	if len(documents) == 0 && len(errs) == 0 {
-		return nil, commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
+		return nil, nil, commandline.Usage(fmt.Errorf("nothing to judge: there are no objects in %s", strings.Join(
 			append([]string{strings.Join(r.files, ", ")}, reader.Notes()...), "; ")))
 	}
 	stateReader := &input.Reader{Stdin: standardInput(c)}
 	state, stateErrs := stateReader.Read(c.Context(), r.state)
 	if err := c.Context().Err(); err != nil {
-		return nil, err
+		return nil, nil, err
 	}
 	if len(stateErrs) > 0 {
-		return nil, commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
+		return nil, nil, commandline.Usage(fmt.Errorf("--state: %w", errors.Join(stateErrs...)))
 	}
 	progress := newProgress(c.ErrOrStderr())
 	cluster, namespace, err := r.live(c.Context(), progress)
 	if err != nil {
-		return nil, commandline.Usage(err)
+		return nil, nil, commandline.Usage(err)
 	}
 	documents, twice := input.Distinct(documents, cmp.Or(namespace, "default"))
 	errs = append(errs, twice...)
-	judged := &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}
+	judged, stop = &review.Review{APIVersion: review.APIVersion, Kind: review.Kind, Results: []review.Result{}}, func() error { return nil }
 	if len(documents) > 0 {
 		options.State, options.As, options.Operation = state, as, review.Operation(r.operation)
 		options.FieldValidation = fieldValidation
@@ -269,13 +275,13 @@ func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
 		reviewer, err := review.Start(c.Context(), options)
 		started()
 		if err != nil {
-			return nil, commandline.Usage(err)
+			return nil, nil, commandline.Usage(err)
 		}
 		reviewed := progress.during("judging")
 		judged, err = reviewer.Review(c.Context(), documents, progress.report("judging"))
 		reviewed()
-		if err := errors.Join(err, reviewer.Close()); err != nil {
-			return nil, commandline.Usage(err)
+		if stop = reviewer.Close; err != nil {
+			return nil, nil, commandline.Usage(errors.Join(err, stop()))
 		}
 	}
 	judged.Notes = slices.Concat(reader.Notes(), stateReader.Notes(), judged.Notes)
@@ -283,7 +289,7 @@ func (r *reviewing) judge(c *cobra.Command) (*review.Review, error) {
 		judged.Notes = append(judged.Notes, onlyJudged)
 	}
 	judged.Fail(errs...)
-	return judged, nil
+	return judged, stop, nil
 }
 
 // onlyJudged is the note on a refusal for what a cluster would have.

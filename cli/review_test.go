@@ -103,16 +103,16 @@ spec:
 	}
 }
 
-const badInput = `admitted  ConfigMap default/before                    in/a-broken.yaml:1
+const badInput = `refused   CustomResourceDefinition gates.example.com  in/c-crd.yaml:5
+          CustomResourceDefinition.apiextensions.k8s.io "gates.example.com" is invalid: ` +
+	`spec.versions[0].schema.openAPIV3Schema: Required value
+          ` + invalid + `
+admitted  ConfigMap default/before                    in/a-broken.yaml:1
 admitted  ConfigMap default/after                     in/a-broken.yaml:10
 failed    Deploymnet d                                in/b-unknown.yaml:1
           no matches for kind "Deploymnet" in version "apps/v1", did you mean "Deployment"?
 failed    Ingress i                                   in/b-unknown.yaml:5
           no matches for kind "Ingress" in version "extensions/v1beta1", did you mean networking.k8s.io/v1?
-refused   CustomResourceDefinition gates.example.com  in/c-crd.yaml:5
-          CustomResourceDefinition.apiextensions.k8s.io "gates.example.com" is invalid: ` +
-	`spec.versions[0].schema.openAPIV3Schema: Required value
-          ` + invalid + `
 failed    Gate g                                      in/c-crd.yaml:1
           no matches for kind "Gate" in version "example.com/v1": its CustomResourceDefinition at ` +
 	`in/c-crd.yaml:5 was refused
@@ -156,13 +156,13 @@ note: in/c-crd.yaml:5: CustomResourceDefinition gates.example.com is taken befor
 func TestReviewChoice(t *testing.T) {
 	needs.Server(t)
 	inFolder(t, map[string]string{
-		"in/a.yaml":                configMap + "a}\n",
-		"in/b.yaml":                configMap + "B}\n",
-		"in/broken/c.yaml":         "{",
-		"in/kustomization.yaml":    "resources: [a.yaml]\n",
-		"twice.yaml":               configMap + "twice}\ndata: {a: b}\ndata: {a: c}\n",
-		"values/values.yaml":       "replicas: 3\n",
-		"values/kustomization.yml": "kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n",
+		"in/a.yaml":               configMap + "a}\n",
+		"in/b.yaml":               configMap + "B}\n",
+		"in/broken/c.yaml":        "{",
+		"in/kustomization.yaml":   "resources: [a.yaml]\n",
+		"twice.yaml":              configMap + "twice}\ndata: {a: b}\ndata: {a: c}\n",
+		"values/values.yaml":      "replicas: 3\n",
+		"empty/kustomization.yml": "kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n",
 		"kinds.yaml": "kind: ClusterPolicy\napiVersion: kyverno.io/v1\nmetadata: {name: p}\n---\n" +
 			"kind: Service\napiVersion: serving.knative.dev/v1\nmetadata: {name: s}\n---\n" +
 			"kind: Kustomization\napiVersion: kustomize.config.k8s.io/v1beta1\n---\n" +
@@ -171,27 +171,26 @@ func TestReviewChoice(t *testing.T) {
 	const admitted = "admitted  ConfigMap default/a  in/a.yaml:1\n"
 	const refused = "refused   ConfigMap default/B  in/b.yaml:1\n"
 	const failed = "failed    -                    in/broken/c.yaml:1\n"
-	const note = "note: in/kustomization.yaml: left out, for it says what kustomize makes of the files there: " +
-		"kustomize build in | gatehouse review -f -\n"
+	const note = "note: in/b.yaml: left out, for the kustomization beside it doesn't name it: name the file to have it read\n"
 	const missing = ", and its CustomResourceDefinition is missing: add that with --state, or leave such objects out " +
 		"with --ignore-unknown\n"
 	for args, want := range map[string]struct {
 		code   int
 		output string
 	}{
-		"in":                                     {2, admitted + refused + failed + note},
-		"in/a.yaml --filename=in/b.yaml":         {1, refused + admitted},
-		"in --exclude=broken --only=refused":     {1, refused + note + "1 admitted, 1 refused, 0 failed\n"},
-		"in --only=refused":                      {2, refused + failed + note + "1 admitted, 1 refused, 1 failed\n"},
-		"in --exclude=broken,b.* --only=refused": {0, note + "1 admitted, 0 refused, 0 failed\n"},
-		"twice.yaml":                             {2, `key "data" already set in map`},
-		"twice.yaml --validate=ignore":           {0, "1 admitted, 0 refused, 0 failed\n"},
+		"in":                             {2, admitted + failed + note},
+		"in/a.yaml --filename=in/b.yaml": {1, refused + admitted},
+		"in in/b.yaml --exclude=broken --only=refused":              {1, refused + note + "1 admitted, 1 refused, 0 failed\n"},
+		"in in/b.yaml --only=refused":                               {2, refused + failed + note + "1 admitted, 1 refused, 1 failed\n"},
+		"in --exclude=kustomization.yaml,broken,b.* --only=refused": {0, "1 admitted, 0 refused, 0 failed\n"},
+		"twice.yaml":                   {2, `key "data" already set in map`},
+		"twice.yaml --validate=ignore": {0, "1 admitted, 0 refused, 0 failed\n"},
 		"kinds.yaml": {2, `no matches for kind "ClusterPolicy" in version "kyverno.io/v1": it is a custom ` +
 			"resource of kyverno.io" + missing},
 		"kinds.yaml --only=failed": {2, `no matches for kind "Service" in version "serving.knative.dev/v1": it is a ` +
 			"custom resource of serving.knative.dev" + missing},
 		"kinds.yaml --only=admitted": {2, `"kustomize.config.k8s.io/v1beta1": it says what kustomize makes of other ` +
-			"files: kustomize build DIRECTORY | gatehouse review -f -\n"},
+			"files: name the folder, which is rendered\n"},
 		"./kinds.yaml": {2, `no matches for kind "Deployment" in version "app/v1", did you mean apps/v1?` + "\n"},
 	} {
 		stdout, stderr, code := runCommand(t, append([]string{"review"}, strings.Fields(args)...)...)
@@ -209,16 +208,43 @@ func TestReviewChoice(t *testing.T) {
 	}
 	_, stderr, code := runCommand(t, "review", "values")
 	if code != ExitUsage || stderr != "gatehouse: nothing to judge: there are no objects in values; "+
-		"values/kustomization.yml: left out, for it says what kustomize makes of the files there: kustomize build "+
-		"values | gatehouse review -f -; values/values.yaml: left out, for helm makes manifests by it: helm template "+
-		"values | gatehouse review -f -\n" {
+		"values/values.yaml: left out, for helm makes manifests by it: helm template values | gatehouse review -f -\n" {
 		t.Errorf("of a folder without objects: %d, %q", code, stderr)
+	}
+	for _, args := range []string{"review empty -o junit", "review empty -o json", "lint empty", "audit in/a.yaml -f empty"} {
+		stdout, stderr, code := runCommand(t, strings.Fields(args)...)
+		if code != review.ExitFailed || !strings.Contains(stdout+stderr, "rendering it as kustomize does") {
+			t.Errorf("%s, of a kustomization that can't be rendered: %d, %s%s", args, code, stdout, stderr)
+		}
 	}
 }
 
-// Objects of unknown kinds can be left out, with a note.
+// Objects of unknown kinds can be left out, with a note, unless nothing else is there or the kind is a misspelt or a
+// removed one of Kubernetes'.
 func TestReviewIgnoresUnknown(t *testing.T) {
 	needs.Server(t)
+	own := func(version, kind string) string {
+		return "kind: " + kind + "\napiVersion: " + version + "\nmetadata: {name: x}\n---\n"
+	}
+	inFolder(t, map[string]string{"own.yaml": own("extensions/v1beta1", "Ingress") + own("apps/v1", "Deplyment") +
+		own("app/v1", "Deployment") + own("v1", "Deployment") + own("networking.k8.io/v1", "Ingress") +
+		own("apiextensions.k8s.io/v1beta1", "CustomResourceDefinition"),
+		"foreign.yaml": own("gateway.networking.k8s.io/v1", "HTTPRoute") + own("scheduling.x-k8s.io/v1alpha1", "PodGroup") +
+			own("authorization.openshift.io/v1", "RoleBinding") + own("metrics.k8s.io/v1beta1", "PodMetrics") +
+			own("serving.knative.dev/v1", "Service")})
+	stdout, _, code := runCommand(t, "review", "own.yaml", "--ignore-unknown")
+	for _, meant := range []string{"networking.k8s.io/v1?", `"Deployment"?`, "apps/v1?", "networking.k8s.io/v1?",
+		"apiextensions.k8s.io/v1?", "0 admitted, 0 refused, 6 failed"} {
+		if code != review.ExitFailed || !strings.Contains(stdout, meant) {
+			t.Errorf("of Kubernetes' kinds: %d, without %s\n%s", code, meant, stdout)
+		}
+	}
+	for _, format := range review.Formats {
+		stdout, _, code = runCommand(t, "review", "foreign.yaml", "--ignore-unknown", "--output="+format)
+		if code != review.ExitFailed || !strings.Contains(stdout, "and nothing else is there to judge") {
+			t.Errorf("of others' kinds alone: %d\n%s", code, stdout)
+		}
+	}
 	inFolder(t, map[string]string{"in.yaml": "kind: Gate\napiVersion: example.com/v1\nmetadata: {name: g}\n---\n" +
 		configMap + "c}\n"})
 	stdout, stderr, code := runCommand(t, "review", "-f", "in.yaml", "--ignore-unknown")
@@ -422,7 +448,7 @@ metadata: {name: all}
 spec: {policyName: all, validationActions: [Deny]}
 `,
 		"in.yaml": "kind: Pod\napiVersion: v1\nmetadata: {name: p, labels: {new: one}}\n" +
-			"spec: {containers: [{name: c, image: i}]}\n",
+			"spec: {serviceAccountName: default, containers: [{name: c, image: i}]}\n",
 	})
 	for operation, want := range map[string]string{
 		"":        "UPDATE of pods, 1 labels", // as kubectl apply does: the old one is gone

@@ -19,6 +19,7 @@ import (
 	"github.com/coreos/go-systemd/v22/daemon"
 	"github.com/spf13/cobra"
 	"github.com/spf13/pflag"
+	"k8s.io/apiserver/pkg/server/flagz"
 	cliflag "k8s.io/component-base/cli/flag"
 	"k8s.io/klog/v2"
 
@@ -104,13 +105,14 @@ directory. Stop it with ctrl-c or SIGTERM. When it is started again, it has the 
 		"A file with flags: YAML, with their names as keys, lists as lists and maps as maps. The command line "+
 			"takes precedence.")
 	groups.FlagSet("gatehouse").BoolVar(&config.WebhookBreaker, "webhook-breaker", true,
-		"Don't call a webhook's backend that has not answered several times, until it is back. Its calls fail at "+
-			"once.")
+		"Don't call an endpoint of a webhook to which no connection could be made for a second, until one can. Its "+
+			"calls fail at once.")
 	config.Controllers.AddFlags(groups.FlagSet("gatehouse"))
 	config.Decisions.AddFlags(groups.FlagSet("decisions"))
 	config.Record.AddFlags(groups.FlagSet("decisions"))
 	log.addFlags(groups.FlagSet("logs"))
 	version = addVersionFlag(groups.FlagSet("generic"), config.API)
+	config.API.Flagz = flagz.NamedFlagSetsReader{FlagSets: groups}
 	commandline.GroupFlags(c, groups, "data-dir", "config", "secure-port", "controllers",
 		"enable-admission-plugins", "disable-admission-plugins", "admission-control-config-file", "etcd-servers",
 		"record", "feature-gates")

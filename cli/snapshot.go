@@ -94,7 +94,7 @@ objects that could not be read, and each review reports them.`,
 					decision.ValuesShown))
 			}
 			if err := command.snapshot(c, decision.Values(values), objects); err != nil {
-				return finishVerdict(c, commandline.Usage(err))
+				return commandline.Usage(err)
 			}
 			return nil
 		},

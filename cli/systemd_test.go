@@ -10,7 +10,7 @@ import (
 	"regexp"
 	"testing"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/test/needs"
 )
 
@@ -25,7 +25,7 @@ func TestSystemdUnit(t *testing.T) {
 	if start == nil {
 		t.Fatal("it starts nothing")
 	}
-	c, _, err := newRoot(plugins.List).Find([]string{"serve"})
+	c, _, err := newRoot(compiled.Plugins).Find([]string{"serve"})
 	if err != nil {
 		t.Fatal(err)
 	}

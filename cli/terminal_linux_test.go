@@ -16,8 +16,8 @@ import (
 	"github.com/spf13/cobra"
 	"golang.org/x/sys/unix"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/terminal"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/test/needs"
 )
 
@@ -87,7 +87,7 @@ func (s *screen) waitFor(t *testing.T, text string, n int) {
 // shows runs a command whose output is the screen, and returns what it shows.
 func (s *screen) shows(t *testing.T, args ...string) string {
 	t.Helper()
-	if code := Run(t.Context(), plugins.List, args, s.tty, s.tty); code != 0 {
+	if code := Run(t.Context(), compiled.Plugins, args, s.tty, s.tty); code != 0 {
 		t.Errorf("%q: exit code %d", args, code)
 	}
 	fmt.Fprint(s.tty, "\x04") // after all that the command has written
@@ -122,7 +122,7 @@ func TestHelpFitsAScreen(t *testing.T) {
 			}
 		}
 	}
-	root := newRoot(plugins.List)
+	root := newRoot(compiled.Plugins)
 	addBuiltIn(root)
 	check(root, nil)
 }
@@ -137,7 +137,7 @@ func TestTablesFitAScreen(t *testing.T) {
 				t.Errorf("%q: %d columns: %s", args, width, line)
 			}
 		}
-		for _, d := range plugins.List {
+		for _, d := range compiled.Plugins {
 			if !strings.Contains("\n"+text, "\n"+d.Name) {
 				t.Errorf("%q doesn't have %s", args, d.Name)
 			}

@@ -7,7 +7,6 @@ import (
 	"bytes"
 	"errors"
 	"fmt"
-	"os"
 	"regexp"
 	"slices"
 	"strings"
@@ -21,6 +20,7 @@ import (
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/internal/wholefile"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/review"
 )
@@ -144,7 +144,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 	}
 	suites, errs := suite.Read(c.Context(), paths)
 	if err := c.Context().Err(); err != nil {
-		return finishVerdict(c, err)
+		return err
 	}
 	progress := newProgress(c.ErrOrStderr())
 	options.Progress = progress.report("judging")
@@ -152,7 +152,7 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 	report, err := verify.Run(c.Context(), suites, options)
 	judged()
 	if c.Context().Err() != nil {
-		return finishVerdict(c, c.Context().Err())
+		return c.Context().Err()
 	}
 	switch {
 	case report == nil:
@@ -163,8 +163,15 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 	if len(report.Suites) == 0 && len(errs) == 0 {
 		errs = append(errs, fmt.Errorf("--run: no case matches %q", t.cases))
 	}
-	if t.output != "" || len(report.Suites) > 0 {
-		if err := report.Write(c.OutOrStdout(), t.output); err != nil {
+	asText := t.output == ""
+	if asText && len(report.Suites) > 0 {
+		if err := report.Write(c.OutOrStdout(), t.output, commandline.Version()); err != nil {
+			return err
+		}
+	}
+	report.Fail(errs...) // which the text says on the standard error
+	if !asText {
+		if err := report.Write(c.OutOrStdout(), t.output, commandline.Version()); err != nil {
 			return err
 		}
 	}
@@ -173,9 +180,11 @@ func (t *tests) run(c *cobra.Command, paths []string, plugins []plugin.Descripto
 		if err := report.JUnit(&out); err != nil {
 			return err
 		}
-		if err := os.WriteFile(t.junit, out.Bytes(), 0o644); err != nil {
+		note, err := wholefile.Replace(t.junit, out.Bytes(), 0o644)
+		if err != nil {
 			errs = append(errs, fmt.Errorf("--junit: %w", err))
 		}
+		printNotes(c, note)
 	}
 	for _, err := range errs {
 		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: %s\n", terminal.Escape(err.Error()))
@@ -199,12 +208,19 @@ func (t *tests) writeSuite(c *cobra.Command, state []string) error {
 			return commandline.Usage(fmt.Errorf("--run: %w", err))
 		}
 	}
-	notes, err := cases.Write(c.OutOrStdout(), t.replay, options)
-	for _, note := range notes {
-		fmt.Fprintf(c.ErrOrStderr(), "gatehouse: note: %s\n", terminal.Escape(note))
-	}
+	notes, err := cases.Write(c.Context(), c.OutOrStdout(), t.replay, options)
+	printNotes(c, notes...)
 	if err != nil {
 		return commandline.Usage(fmt.Errorf("--from-replay: %w", err))
 	}
 	return nil
+}
+
+// printNotes prints notes that aren't empty on the standard error.
+func printNotes(c *cobra.Command, notes ...string) {
+	for _, note := range notes {
+		if note != "" {
+			fmt.Fprintf(c.ErrOrStderr(), "gatehouse: note: %s\n", terminal.Escape(note))
+		}
+	}
 }

@@ -33,7 +33,7 @@ spec: {ports: [{port: 80}], externalIPs: ["010.1.2.3"]}
 apiVersion: v1
 kind: Pod
 metadata: {name: host}
-spec: {hostnameOverride: db, containers: [{name: c, image: i}]}
+spec: {hostnameOverride: db, serviceAccountName: default, containers: [{name: c, image: i}]}
 ---
 apiVersion: admissionregistration.k8s.io/v1
 kind: MutatingAdmissionPolicy
@@ -117,13 +117,15 @@ func TestReviewVersions(t *testing.T) {
 func TestReviewNotStored(t *testing.T) {
 	needs.Server(t)
 	versions := testedVersions()
-	inFolder(t, map[string]string{"in.yaml": ofVersions[strings.Index(ofVersions, "apiVersion: v1\nkind: Pod"):]})
-	for _, flags := range []string{"", "--validate=ignore", "--operation=apply", "--operation=update --state=in.yaml"} {
-		stdout, _, _ := runProgram(t, append([]string{"review", "in.yaml", "--ignore-unknown",
+	objects := ofVersions[strings.Index(ofVersions, "apiVersion: v1\nkind: Pod"):]
+	pod, _, _ := strings.Cut(objects, "---")
+	inFolder(t, map[string]string{"in.yaml": objects, "state.yaml": pod})
+	for _, flags := range []string{"", "--validate=ignore", "--operation=apply", "--operation=update --state=state.yaml"} {
+		stdout, stderr, _ := runProgram(t, append([]string{"review", "in.yaml", "--ignore-unknown",
 			"--kubernetes-version=" + versions[2].String()}, strings.Fields(flags)...)...)
 		named := strings.Contains(stdout, ": Pod default/host: not stored: spec.hostnameOverride: off in")
 		if named != (versions[2].Minor() < 35 && flags != "--validate=ignore") {
-			t.Errorf("%s: it is named: %t, in\n%s", flags, named, stdout)
+			t.Errorf("%s: it is named: %t, in\n%s%s", flags, named, stdout, stderr)
 		}
 	}
 }

@@ -73,7 +73,7 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 
   # All that is recorded about a pod, for a script
   gatehouse why pod/web -n shop -o json`,
-		RunE: func(c *cobra.Command, args []string) error { return finish(c, w.run(args)) },
+		RunE: func(c *cobra.Command, args []string) error { return w.run(args) },
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("why")
@@ -194,7 +194,7 @@ func (w *whyCommand) explainObject(ctx context.Context, kind, name string) error
 		list := &v1alpha1.DecisionList{Items: all}
 		list.APIVersion, list.Kind = v1alpha1.SchemeGroupVersion.String(), "DecisionList"
 		err = w.print(list)
-	} else if found.Object != nil || len(all) > 0 {
+	} else if found.Object != nil || found.Unreadable != "" || len(all) > 0 {
 		_, err = fmt.Fprint(w.command.OutOrStdout(), w.printer().Found(found, w.limit))
 	}
 	if err != nil || len(all) > 0 {
@@ -234,8 +234,15 @@ func (w *whyCommand) explainLast(ctx context.Context) error {
 	if d == nil {
 		return fmt.Errorf("no refusal is recorded %s%s%s", where, retentionNote, notRecordedNote)
 	}
-	if err := w.explain(d); err != nil || w.everywhere || w.byFlag || w.output != "" {
+	if err := w.explain(d); err != nil || w.output != "" {
 		return err
+	}
+	_, err = fmt.Fprintln(w.command.OutOrStdout(), "\nRefusals by authentication or authorization are not recorded.")
+	if err != nil {
+		return err
+	}
+	if w.everywhere || w.byFlag {
+		return nil
 	}
 	// A user who may not look everywhere gets no hint.
 	if last, err := w.client.LastRefused(ctx, metav1.NamespaceAll); err == nil && last != nil && last.Time.After(d.Time.Time) {
@@ -268,7 +275,12 @@ func (w *whyCommand) explainRequest(ctx context.Context, auditID string) error {
 		return commandline.Usage(fmt.Errorf("%q is a type: say which object, as %s/NAME", auditID,
 			mapping.Resource.Resource))
 	}
-	return fmt.Errorf("no request with the audit ID %q is recorded %s%s", auditID, where, retentionNote)
+	suggested := "TYPE/NAME, as pod/" + auditID
+	if named := w.client.Named(ctx, w.namespace, auditID); len(named) > 0 {
+		suggested = strings.Join(named, " or ")
+	}
+	return fmt.Errorf("no request with the audit ID %q is recorded %s%s; for an object, say %s", auditID, where,
+		retentionNote, suggested)
 }
 
 func (w *whyCommand) explain(d *v1alpha1.Decision) error {

@@ -41,7 +41,6 @@ import (
 	controllerapp "k8s.io/controller-manager/app"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/internal/podcache"
 )
 
@@ -74,6 +73,9 @@ type Options struct {
 	// podcache.Whole leaves of a pod, and otherwise what podcache.Trim leaves. It must run longer
 	// than the controllers. If it is nil, they have their own.
 	Pods corev1informers.PodInformer
+	// SeesAll, if not nil, returns a client configuration with which the controllers also see objects that the
+	// server hides from others.
+	SeesAll func(*rest.Config) *rest.Config
 }
 
 // Names returns the names of all controllers, in alphabetical order, the workload controllers last.
@@ -161,6 +163,9 @@ func (o Options) chosenControllers() []controller {
 func (o Options) Runs(name string) bool {
 	return slices.ContainsFunc(o.chosenControllers(), func(c controller) bool { return c.name == name })
 }
+
+// LeavesOut reports whether the controller of that name is switched off by its name.
+func (o Options) LeavesOut(name string) bool { return slices.Contains(o.Controllers, "-"+name) }
 
 func (o Options) run(ctx context.Context, config *rest.Config) error {
 	config = rest.CopyConfig(config)
@@ -280,11 +285,19 @@ func (e *environment) clientConfig(account string) *rest.Config {
 	return config
 }
 
+// seeingAll returns the configuration of a client that sees hidden objects too.
+func (e *environment) seeingAll(account string) *rest.Config {
+	config := e.clientConfig(account)
+	if e.options.SeesAll != nil {
+		config = e.options.SeesAll(config)
+	}
+	return config
+}
+
 // clients returns the clients of the controller with that service account: one for typed objects,
-// and one for metadata. They see objects that wait for initializers too, because controllers delete
-// and count all objects.
+// and one for metadata. They see hidden objects too, because controllers delete and count all objects.
 func (e *environment) clients(account string) (kubernetes.Interface, metadata.Interface, error) {
-	config := initializers.Including(e.clientConfig(account))
+	config := e.seeingAll(account)
 	client, err := kubernetes.NewForConfig(config)
 	if err != nil {
 		return nil, nil, err

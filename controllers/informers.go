@@ -21,6 +21,7 @@ import (
 	"k8s.io/client-go/informers/internalinterfaces"
 	"k8s.io/client-go/informers/policy"
 	"k8s.io/client-go/informers/rbac"
+	"k8s.io/client-go/informers/resource"
 	"k8s.io/client-go/informers/scheduling"
 	"k8s.io/client-go/informers/storage"
 	"k8s.io/client-go/tools/cache"
@@ -108,6 +109,10 @@ func (o *ownInformers) Discovery() discovery.Interface {
 func (o *ownInformers) Policy() policy.Interface { return policy.New(o, metav1.NamespaceAll, nil) }
 
 func (o *ownInformers) Rbac() rbac.Interface { return rbac.New(o, metav1.NamespaceAll, nil) }
+
+func (o *ownInformers) Resource() resource.Interface {
+	return resource.New(o, metav1.NamespaceAll, nil)
+}
 
 func (o *ownInformers) Scheduling() scheduling.Interface {
 	return scheduling.New(o, metav1.NamespaceAll, nil)

@@ -28,7 +28,6 @@ import (
 	"k8s.io/client-go/tools/pager"
 	"k8s.io/klog/v2"
 
-	"gatehouse.dev/apis/initializers"
 	"gatehouse.dev/internal/quota"
 	live "gatehouse.dev/internal/quota/cluster"
 )
@@ -73,8 +72,7 @@ type doubt struct {
 const maxDoubts = 6
 
 func quotaCounting(_ context.Context, e *environment) (func(context.Context), error) {
-	// It sees objects that wait for initializers, too.
-	config := initializers.Including(e.clientConfig("resourcequota-controller"))
+	config := e.seeingAll("resourcequota-controller")
 	config.ContentType = runtime.ContentTypeProtobuf // most of the controller's cost is decoding
 	config.AcceptContentTypes = runtime.ContentTypeProtobuf + "," + runtime.ContentTypeJSON
 	client, err := kubernetes.NewForConfig(config)

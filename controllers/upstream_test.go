@@ -17,6 +17,7 @@ import (
 	endpointsliceconfig "k8s.io/kubernetes/pkg/controller/endpointslice/config/v1alpha1"
 	garbageconfig "k8s.io/kubernetes/pkg/controller/garbagecollector/config/v1alpha1"
 	namespaceconfig "k8s.io/kubernetes/pkg/controller/namespace/config/v1alpha1"
+	claimconfig "k8s.io/kubernetes/pkg/controller/resourceclaim/config/v1alpha1"
 
 	"gatehouse.dev/internal/kubesource"
 )
@@ -35,6 +36,8 @@ func TestDefaults(t *testing.T) {
 	namespaceconfig.RecommendedDefaultNamespaceControllerConfiguration(&namespace)
 	var disruption kubectrlmgrconfig.DisruptionControllerConfiguration
 	disruptionconfig.RecommendedDefaultDisruptionControllerConfiguration(&disruption)
+	var claims kubectrlmgrconfig.ResourceClaimControllerConfiguration
+	claimconfig.RecommendedDefaultResourceClaimControllerConfiguration(&claims)
 	var garbage kubectrlmgrconfig.GarbageCollectorControllerConfiguration
 	garbageconfig.RecommendedDefaultGarbageCollectorControllerConfiguration(&garbage)
 
@@ -44,6 +47,7 @@ func TestDefaults(t *testing.T) {
 		"workers":           {workers, int64(deployment.ConcurrentDeploymentSyncs)},
 		"daemonSetWorkers":  {daemonSetWorkers, int64(daemon.ConcurrentDaemonSetSyncs)},
 		"disruptionWorkers": {disruptionWorkers, int64(disruption.ConcurrentDisruptionSyncs)},
+		"claimWorkers":      {claimWorkers, int64(claims.ConcurrentSyncs)},
 		"endpointsPerSlice": {endpointsPerSlice, int64(endpoints.MaxEndpointsPerSlice)},
 		"daemonFirstRetry":  {int64(daemonFirstRetry), kubesource.Number(backoff.Args[0])},
 		"daemonLastRetry":   {int64(daemonLastRetry), kubesource.Number(backoff.Args[1])},
@@ -116,7 +120,7 @@ func accountIn(body *ast.BlockStmt) (account string) {
 		case *ast.CallExpr:
 			called := kubesource.Text(n.Fun)
 			switch method := called[strings.LastIndex(called, ".")+1:]; method {
-			case "NewClient", "NewClientConfig", "ClientOrDie", "clientConfig", "clients", "podClients":
+			case "NewClient", "NewClientConfig", "ClientOrDie", "clientConfig", "seeingAll", "clients", "podClients":
 				if account == "" && len(n.Args) == 1 {
 					account = kubesource.Text(n.Args[0])
 				}

@@ -17,6 +17,7 @@ import (
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/scale"
 	"k8s.io/client-go/util/flowcontrol"
+	"k8s.io/klog/v2"
 	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/controller/cronjob"
 	"k8s.io/kubernetes/pkg/controller/daemon"
@@ -26,8 +27,10 @@ import (
 	"k8s.io/kubernetes/pkg/controller/job"
 	"k8s.io/kubernetes/pkg/controller/replicaset"
 	"k8s.io/kubernetes/pkg/controller/replication"
+	"k8s.io/kubernetes/pkg/controller/resourceclaim"
 	"k8s.io/kubernetes/pkg/controller/statefulset"
 	"k8s.io/kubernetes/pkg/controller/ttlafterfinished"
+	"k8s.io/kubernetes/pkg/controller/volume/ephemeral"
 	"k8s.io/kubernetes/pkg/features"
 )
 
@@ -43,9 +46,11 @@ var workloads = []controller{
 	{names.DeploymentController, deployments},
 	{names.DisruptionController, disruptions},
 	{names.EndpointSliceController, endpointSlices},
+	{names.EphemeralVolumeController, ephemeralVolumes},
 	{names.JobController, jobs},
 	{names.ReplicaSetController, replicaSets},
 	{names.ReplicationControllerController, replicationControllers},
+	{names.ResourceClaimController, resourceClaims},
 	{names.StatefulSetController, statefulSets},
 	{names.TTLAfterFinishedController, finishedJobs},
 }
@@ -56,6 +61,7 @@ const (
 	daemonSetWorkers  = 2
 	disruptionWorkers = 1
 	endpointsPerSlice = 100
+	claimWorkers      = 50
 	// A DaemonSet whose pods fail makes them again after this delay, doubled each time.
 	daemonFirstRetry = time.Second
 	daemonLastRetry  = 15 * time.Minute
@@ -180,6 +186,19 @@ func endpointSlices(ctx context.Context, e *environment) (func(context.Context),
 	return runWorkers(workers, c), nil
 }
 
+// ephemeralVolumes makes the claims of pods' generic ephemeral volumes.
+func ephemeralVolumes(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.podClients("ephemeral-volume-controller")
+	if err != nil {
+		return nil, err
+	}
+	c, err := ephemeral.NewController(ctx, client, pods, e.informers.Core().V1().PersistentVolumeClaims())
+	if err != nil {
+		return nil, err
+	}
+	return runWorkers(workers, c), nil
+}
+
 // jobs makes the pods of Jobs.
 func jobs(ctx context.Context, e *environment) (func(context.Context), error) {
 	client, pods, err := e.podClients("job-controller")
@@ -217,6 +236,21 @@ func replicationControllers(ctx context.Context, e *environment) (func(context.C
 	}
 	return runWorkers(workers, replication.NewReplicationManager(ctx, pods,
 		e.informers.Core().V1().ReplicationControllers(), client, replication.BurstReplicas)), nil
+}
+
+// resourceClaims makes the resource claims of pods that name a template.
+func resourceClaims(ctx context.Context, e *environment) (func(context.Context), error) {
+	client, pods, err := e.podClients("resource-claim-controller")
+	if err != nil {
+		return nil, err
+	}
+	resource := e.informers.Resource().V1()
+	c, err := resourceclaim.NewController(klog.FromContext(ctx), client, pods, e.informers.Scheduling().V1beta1().PodGroups(),
+		resource.ResourceClaims(), resource.ResourceClaimTemplates())
+	if err != nil {
+		return nil, err
+	}
+	return runWorkers(claimWorkers, c), nil
 }
 
 // statefulSets makes the pods of StatefulSets, and their claims.

@@ -55,8 +55,8 @@ func TestChosenWorkloads(t *testing.T) {
 	}
 	if !slices.Equal(Names()[len(all):], []string{
 		"cronjob-controller", "daemonset-controller", "deployment-controller", "disruption-controller",
-		"endpointslice-controller", "job-controller", "replicaset-controller", "replicationcontroller-controller",
-		"statefulset-controller", "ttl-after-finished-controller",
+		"endpointslice-controller", "ephemeral-volume-controller", "job-controller", "replicaset-controller", "replicationcontroller-controller",
+		"resourceclaim-controller", "statefulset-controller", "ttl-after-finished-controller",
 	}) {
 		t.Errorf("the controllers of workloads are %q", Names()[len(all):])
 	}

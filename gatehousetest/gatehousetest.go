@@ -48,9 +48,9 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apiserver/etcd"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/collect"
 	"gatehouse.dev/internal/testlog"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
 
@@ -133,7 +133,7 @@ func StartIn(t testing.TB, dir string, options ...Option) *Server {
 // run runs a server and waits until it is ready.
 func run(dir string, options []Option) (*Server, error) {
 	defer collect.Little()()
-	config := server.NewConfig(plugins.List)
+	config := server.NewConfig(compiled.Plugins)
 	config.API.DataDir = dir
 	listener, err := net.Listen("tcp", "127.0.0.1:0")
 	if err != nil {

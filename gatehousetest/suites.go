@@ -6,10 +6,10 @@ package gatehousetest
 import (
 	"testing"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/testlog"
-	"gatehouse.dev/plugins"
 )
 
 // RunSuites runs the suites of admission tests (kind AdmissionTest, docs/test.md) in files, and in
@@ -23,7 +23,7 @@ func RunSuites(t *testing.T, paths ...string) {
 	for _, err := range errs {
 		t.Error(err)
 	}
-	report, err := verify.Run(t.Context(), suites, verify.Options{Plugins: plugins.List,
+	report, err := verify.Run(t.Context(), suites, verify.Options{Plugins: compiled.Plugins,
 		Allowed: verify.Allowed{Calls: true, Exec: true}})
 	if err != nil {
 		t.Fatal(err)

@@ -24,6 +24,8 @@ type Call struct {
 	Binding, Param string
 	// Expression is the policy's expression that was violated or could not be evaluated.
 	Expression string
+	// Reads are the fields that a violated expression reads, such as object.spec.containers[*].image.
+	Reads []string
 	// Backend is the webhook's address: its URL, or the service with port and path.
 	Backend string
 

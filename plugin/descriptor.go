@@ -101,15 +101,19 @@ type Server struct {
 	// every object: the server needn't convert the objects for them.
 	Internal bool
 	// Needs are resources that the plugin works with and that a server may not serve. The server
-	// serves those of kinds that Kubernetes removed. It doesn't start if others are switched off,
+	// serves those that Former has. It doesn't start if others are switched off,
 	// because the plugin would wait for them forever.
 	Needs []schema.GroupVersionResource
+	// Definitions are CustomResourceDefinitions, as YAML, of what the plugin Needs. A cluster gets them with the
+	// plugin if its API server isn't Gatehouse's.
+	Definitions map[schema.GroupVersionResource][]byte
 	// Enforces are stored objects that only this plugin enforces. A user who writes one is warned if
 	// the plugin doesn't run.
 	Enforces []Enforced
-	// Hides reports whether the plugin makes objects wait for initializers (see package
-	// gatehouse.dev/apis/initializers). The server hides such objects.
-	Hides bool
+	// Former, if not nil, is an apiserver.NewFormer. It makes what the server serves and does for the plugin
+	// beside Kubernetes' own. It has no type here, because plugins don't link the server. The first one among
+	// the server's plugins counts, whether its plugin runs or not.
+	Former any
 }
 
 // Enforced describes objects that have no effect unless a plugin enforces them.

@@ -9,7 +9,9 @@ import (
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/client-go/dynamic"
 	"k8s.io/client-go/informers"
@@ -56,8 +58,8 @@ type Env struct {
 	// Webhooks says whether admission webhooks and other backends are called.
 	Webhooks WebhookCalls
 
-	// WebhookBreaker says whether webhooks' backends that don't answer aren't called until they are
-	// back.
+	// WebhookBreaker says whether webhooks' endpoints that can't be reached aren't called until they
+	// can.
 	WebhookBreaker bool
 
 	// LocalWebhooks are URLs of processes on this machine. Webhooks are called there as for a dry
@@ -68,6 +70,11 @@ type Env struct {
 	// WebhookToken makes a token by which a webhook knows that this server calls it, as a TokenRequest
 	// with this spec would. It is nil if webhooks get none.
 	WebhookToken func(context.Context, *authenticationv1.TokenRequestSpec) (*authenticationv1.TokenRequestStatus, error)
+
+	// ValidateManifest sets the defaults of a webhook configuration, a policy or a binding from a file, in
+	// admissionregistration.k8s.io/v1, and returns what the API would refuse of it. It is nil if the host has
+	// no such API.
+	ValidateManifest func(runtime.Object) field.ErrorList
 
 	// Done is closed when the server stops. The plugin's goroutines end then.
 	Done <-chan struct{}

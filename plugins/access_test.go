@@ -19,11 +19,9 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authorization/authorizer"
 	"k8s.io/component-base/featuregate"
 
-	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
 	"gatehouse.dev/test/backends"
@@ -80,16 +78,13 @@ func configurationOf(t *testing.T, plugin string) string {
 	case "EventRateLimit":
 		return "apiVersion: eventratelimit.admission.k8s.io/v1alpha1\nkind: Configuration\n" +
 			"limits: [{type: Server, qps: 1, burst: 1}]"
-	case "InitialResources":
-		return "apiVersion: gatehouse.dev/v1alpha1\nkind: InitialResourcesConfiguration\naddress: http://127.0.0.1:1"
 	case "ImagePolicyWebhook":
 		return "imagePolicy: {kubeConfigFile: " + backends.StartImages(t, http.NotFoundHandler()).Kubeconfig + "}"
 	}
 	return ""
 }
 
-// clusterOfEverything lets every user do what they want, has every feature, and a node, a quota and
-// a preset.
+// clusterOfEverything lets every user do what they want, has every feature, a node and a quota.
 func clusterOfEverything(t *testing.T) *plugintest.Cluster {
 	t.Helper()
 	cluster := plugintest.NewCluster(t,
@@ -100,13 +95,7 @@ func clusterOfEverything(t *testing.T) *plugintest.Cluster {
 			Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"pods": resource.MustParse("9")}},
 			Status: corev1.ResourceQuotaStatus{Hard: corev1.ResourceList{"pods": resource.MustParse("9")},
 				Used: corev1.ResourceList{"pods": resource.MustParse("1")}}})
-	scheme := runtime.NewScheme()
-	if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
-		t.Fatal(err)
-	}
-	cluster.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
-		&settingsv1alpha1.PodPreset{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "p"},
-			Spec: settingsv1alpha1.PodPresetSpec{Env: []corev1.EnvVar{{Name: "A", Value: "1"}}}})
+	cluster.Serve(runtime.NewScheme(), nil)
 	cluster.Env.RESTMapper = meta.NewDefaultRESTMapper(nil)
 	cluster.Env.Authorizer = authorizer.AuthorizerFunc(
 		func(context.Context, authorizer.Attributes) (authorizer.Decision, string, error) {
@@ -131,10 +120,6 @@ func requestsForRights() map[string][]plugintest.Request {
 		requests[name] = []plugintest.Request{r}
 	}
 	named := metav1.ObjectMeta{Namespace: "ns", Name: "x"}
-	conflicting := plugintest.Create(&corev1.Pod{ObjectMeta: named, Spec: corev1.PodSpec{
-		Containers: []corev1.Container{{Name: "c", Env: []corev1.EnvVar{{Name: "A", Value: "2"}}}}}})
-	requests["PodPreset"] = []plugintest.Request{conflicting, conflicting}
-
 	owner := metav1.OwnerReference{APIVersion: "v1", Kind: "Pod", Name: "p", UID: "u", Controller: new(true)}
 	requests["ResourceQuota"] = append(requests["ResourceQuota"],
 		plugintest.Create(&resourcev1.ResourceClaim{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "x",

@@ -1,7 +1,8 @@
 // Copyright The Gatehouse Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package plugins holds the ordered list of the compiled-in admission plugins.
+// Package plugins holds the ordered list of the admission plugins that Kubernetes has. Those that it removed
+// are in package removed, which adds them to the list.
 //
 // The package is public: docs/compatibility.md promises the list and its order, but nothing about the
 // packages of the plugins.
@@ -19,14 +20,10 @@ import (
 	"gatehouse.dev/plugins/defaultingressclass"
 	"gatehouse.dev/plugins/defaultstorageclass"
 	"gatehouse.dev/plugins/defaulttolerationseconds"
-	"gatehouse.dev/plugins/denyescalatingexec"
-	"gatehouse.dev/plugins/denyexeconprivileged"
 	"gatehouse.dev/plugins/denyserviceexternalips"
 	"gatehouse.dev/plugins/eventratelimit"
 	"gatehouse.dev/plugins/extendedresourcetoleration"
 	"gatehouse.dev/plugins/imagepolicywebhook"
-	"gatehouse.dev/plugins/initializers"
-	"gatehouse.dev/plugins/initialresources"
 	"gatehouse.dev/plugins/jobvalidation"
 	"gatehouse.dev/plugins/limitpodhardantiaffinitytopology"
 	"gatehouse.dev/plugins/limitranger"
@@ -39,21 +36,16 @@ import (
 	"gatehouse.dev/plugins/noderestriction"
 	"gatehouse.dev/plugins/ownerreferencespermissionenforcement"
 	"gatehouse.dev/plugins/persistentvolumeclaimresize"
-	"gatehouse.dev/plugins/persistentvolumelabel"
 	"gatehouse.dev/plugins/podgroupprotection"
 	"gatehouse.dev/plugins/podgroupworkloadexists"
 	"gatehouse.dev/plugins/podnodeselector"
-	"gatehouse.dev/plugins/podpreset"
 	"gatehouse.dev/plugins/podresizevalidator"
 	"gatehouse.dev/plugins/podsecurity"
-	"gatehouse.dev/plugins/podsecuritypolicy"
 	"gatehouse.dev/plugins/podtolerationrestriction"
 	"gatehouse.dev/plugins/podtopologylabels"
 	"gatehouse.dev/plugins/priority"
-	"gatehouse.dev/plugins/resourcedefaults"
 	"gatehouse.dev/plugins/resourcequota"
 	"gatehouse.dev/plugins/runtimeclass"
-	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/plugins/serviceaccount"
 	"gatehouse.dev/plugins/storageobjectinuseprotection"
 	"gatehouse.dev/plugins/taintnodesbycondition"
@@ -61,7 +53,7 @@ import (
 	"gatehouse.dev/plugins/validatingadmissionwebhook"
 )
 
-// List holds all compiled-in plugins. They run in its order, in each of the two phases, whatever
+// List holds the plugins. They run in its order, in each of the two phases, whatever
 // the order in which they were enabled. Only the deprecated --admission-control has an order of its
 // own.
 //
@@ -74,12 +66,7 @@ var List = []plugin.Descriptor{
 	namespaceautoprovision.Descriptor,
 	namespacelifecycle.Descriptor,
 	namespaceexists.Descriptor,
-	securitycontextdeny.Descriptor,
 	limitpodhardantiaffinitytopology.Descriptor,
-	podpreset.Descriptor, // before the plugins that read the containers' environment and mounts
-	// before ResourceDefaults and LimitRanger, whose defaults are for what can't be estimated
-	initialresources.Descriptor,
-	resourcedefaults.Descriptor, // before LimitRanger, whose limits hold for these defaults too
 	limitranger.Descriptor,
 	serviceaccount.Descriptor,
 	// judges what nodes send, before TaintNodesByCondition adds to it
@@ -87,19 +74,13 @@ var List = []plugin.Descriptor{
 	taintnodesbycondition.Descriptor,
 	alwayspullimages.Descriptor,
 	imagepolicywebhook.Descriptor,
-	// before PodSecurityPolicy, so that it also audits pods which that plugin refuses
 	podsecurity.Descriptor,
-	// after ServiceAccount and the other plugins that add volumes, which its policies must allow
-	podsecuritypolicy.Descriptor,
 	podnodeselector.Descriptor,
 	priority.Descriptor,
 	defaulttolerationseconds.Descriptor,
 	podtolerationrestriction.Descriptor, // merges with what DefaultTolerationSeconds adds
-	denyescalatingexec.Descriptor,
-	denyexeconprivileged.Descriptor,
 	eventratelimit.Descriptor,
 	extendedresourcetoleration.Descriptor,
-	persistentvolumelabel.Descriptor,
 	defaultstorageclass.Descriptor,
 	storageobjectinuseprotection.Descriptor,
 	podgroupprotection.Descriptor,
@@ -121,8 +102,6 @@ var List = []plugin.Descriptor{
 	// and webhooks those of policies
 	mutatingadmissionpolicy.Descriptor,
 	mutatingadmissionwebhook.Descriptor,
-	// last to change objects: a creator that waits for the object gets it as admitted so far
-	initializers.Descriptor,
 	validatingadmissionpolicy.Descriptor, // an expression costs less than a call over the network
 	// after all plugins that cost less than a call over the network
 	validatingadmissionwebhook.Descriptor,

@@ -39,16 +39,16 @@ func TestOrder(t *testing.T) {
 	for _, d := range List {
 		names = append(names, d.Name)
 	}
-	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists SecurityContextDeny " +
-		"LimitPodHardAntiAffinityTopology PodPreset InitialResources ResourceDefaults LimitRanger ServiceAccount " +
-		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurity PodSecurityPolicy " +
-		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction DenyEscalatingExec " +
-		"DenyExecOnPrivileged EventRateLimit ExtendedResourceToleration PersistentVolumeLabel DefaultStorageClass " +
+	want := "AlwaysAdmit NamespaceAutoProvision NamespaceLifecycle NamespaceExists " +
+		"LimitPodHardAntiAffinityTopology LimitRanger ServiceAccount " +
+		"NodeRestriction TaintNodesByCondition AlwaysPullImages ImagePolicyWebhook PodSecurity " +
+		"PodNodeSelector Priority DefaultTolerationSeconds PodTolerationRestriction " +
+		"EventRateLimit ExtendedResourceToleration DefaultStorageClass " +
 		"StorageObjectInUseProtection PodGroupProtection OwnerReferencesPermissionEnforcement " +
 		"PersistentVolumeClaimResize RuntimeClass CertificateApproval CertificateSigning ClusterTrustBundleAttest " +
 		"CertificateSubjectRestriction DefaultIngressClass DenyServiceExternalIPs PodTopologyLabels " +
 		"PodGroupWorkloadExists NodeDeclaredFeatureValidator JobValidation PodResizeValidator " +
-		"MutatingAdmissionPolicy MutatingAdmissionWebhook Initializers ValidatingAdmissionPolicy " +
+		"MutatingAdmissionPolicy MutatingAdmissionWebhook ValidatingAdmissionPolicy " +
 		"ValidatingAdmissionWebhook ResourceQuota AlwaysDeny"
 	if got := strings.Join(names, " "); got != want {
 		t.Errorf("got  %s\nwant %s", got, want)

@@ -85,16 +85,13 @@ func reading() map[string]plugintest.Request {
 				Capacity: corev1.ResourceList{corev1.ResourceStorage: resource.MustParse("1Gi")}}}
 	}
 	create := plugintest.Create(pod)
-	exec := plugintest.Connect(pod, "exec", &corev1.PodExecOptions{})
-	exec.Name, exec.Namespace = "p", "ns"
 	eviction := plugintest.Create(pod).On("pods", "eviction").By("system:node:n", "system:nodes")
 	group := plugintest.Create(&schedulingv1alpha3.PodGroup{ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: "g"},
 		Spec: schedulingv1alpha3.PodGroupSpec{WorkloadRef: &schedulingv1alpha3.WorkloadReference{WorkloadName: "w"}}})
 	return map[string]plugintest.Request{
 		"LimitRanger": create, "ServiceAccount": create, "Priority": create, "PodNodeSelector": create,
 		"PodTolerationRestriction": create, "NamespaceLifecycle": create, "NamespaceExists": create,
-		"NamespaceAutoProvision": create, "ResourceQuota": create, "DenyEscalatingExec": exec,
-		"DenyExecOnPrivileged": exec, "NodeRestriction": eviction,
+		"NamespaceAutoProvision": create, "ResourceQuota": create, "NodeRestriction": eviction,
 		"PodSecurity": create, "RuntimeClass": create, "PodGroupWorkloadExists": group,
 		"MutatingAdmissionWebhook": create, "ValidatingAdmissionWebhook": create,
 		"MutatingAdmissionPolicy": create, "ValidatingAdmissionPolicy": create,

@@ -5,6 +5,7 @@ package remote
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"maps"
 	"reflect"
@@ -15,6 +16,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
+	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -138,6 +140,9 @@ func decode(field string, raw []byte, kind schema.GroupVersionKind) (runtime.Obj
 	object, err := scheme.Scheme.New(kind)
 	if runtime.IsNotRegisteredError(err) {
 		object, err = &unstructured.Unstructured{}, nil
+	}
+	if err == nil && meta.IsListType(object) {
+		err = errors.New("an API server asks about each object of a list") // a few bytes may be a large object
 	}
 	if err == nil {
 		err = quantity.CheckJSON(raw, reflect.New(reflect.TypeOf(object).Elem()).Interface())

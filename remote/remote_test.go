@@ -19,6 +19,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	corev1 "k8s.io/api/core/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -27,9 +28,9 @@ import (
 
 	"gatehouse.dev/chain"
 	"gatehouse.dev/plugin"
+	"gatehouse.dev/plugin/podspec"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/denyserviceexternalips"
-	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/webhook/server"
 )
@@ -58,6 +59,20 @@ func (p decider) named(name string) plugin.Descriptor {
 		New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return p, nil }}
 }
 
+// securityContextDeny only validates, and only pods.
+var securityContextDeny = func() plugin.Descriptor {
+	d := decider{validate: func(_ context.Context, a admission.Attributes) error {
+		pod, err := podspec.Pod("SecurityContextDeny", a.GetObject())
+		if err == nil && pod.Spec.SecurityContext != nil && pod.Spec.SecurityContext.RunAsUser != nil {
+			err = admission.NewForbidden(a, errors.New("spec.securityContext.runAsUser is forbidden"))
+		}
+		return err
+	}}.named("SecurityContextDeny")
+	d.Operations = []admission.Operation{admission.Create, admission.Update}
+	d.Resources = plugin.On(corev1.Resource("pods"), "", "ephemeralcontainers")
+	return d
+}()
+
 func newChain(t testing.TB, list ...plugin.Descriptor) *chain.Chain {
 	t.Helper()
 	c, err := chain.New(list, nil, nil)
@@ -80,7 +95,7 @@ func request(operation admissionv1.Operation, resource, kind, object string) *ad
 
 // A review is answered with what compiled-in plugins do to the object, and no more.
 func TestReviews(t *testing.T) {
-	c := newChain(t, alwayspullimages.Descriptor, securitycontextdeny.Descriptor, denyserviceexternalips.Descriptor)
+	c := newChain(t, alwayspullimages.Descriptor, securityContextDeny, denyserviceexternalips.Descriptor)
 	const gadget = `{"apiVersion":"v1","kind":"Gadget","spec":{"size":3}}`
 	const sent = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"web","future":{"a":1}},"spec":{"containers":` +
 		`[{"name":"web","image":"nginx","future":[1,2]}],"future":"x"}}`
@@ -218,7 +233,7 @@ func TestFailures(t *testing.T) {
 func TestRules(t *testing.T) {
 	everything := decider{validate: func(context.Context, admission.Attributes) error { return nil }}.named("All")
 	everything.Operations = []admission.Operation{admission.Delete, admission.Create}
-	list := []plugin.Descriptor{alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
+	list := []plugin.Descriptor{alwayspullimages.Descriptor, securityContextDeny,
 		denyserviceexternalips.Descriptor}
 	for _, test := range []struct {
 		list  []plugin.Descriptor
@@ -246,7 +261,7 @@ func TestRules(t *testing.T) {
 
 // Whatever is posted, it is answered, and a patch does to the object what the plugins did.
 func FuzzReview(f *testing.F) {
-	c := newChain(f, alwayspullimages.Descriptor, securitycontextdeny.Descriptor)
+	c := newChain(f, alwayspullimages.Descriptor, securityContextDeny)
 	f.Add(`{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"uid":"1","operation":"CREATE",` +
 		`"kind":{"version":"v1","kind":"Pod"},"resource":{"version":"v1","resource":"pods"},"object":{"spec":` +
 		`{"containers":[{"name":"a"}]}},"options":{}}}`)

@@ -32,6 +32,9 @@ func Rules(plugins []plugin.Descriptor, phase plugin.Phase) []admissionregistrat
 		if len(p.Resources) > 0 {
 			about = nil
 			for _, r := range p.Resources {
+				if r.Group == "extensions" { // no cluster serves it: its workloads are in apps
+					continue
+				}
 				about = append(about, asked{r.Group, strings.TrimSuffix(r.Resource+"/"+r.Subresource, "/")})
 			}
 		}

@@ -11,7 +11,6 @@ import (
 	"net/http/httptest"
 	"strings"
 	"testing"
-	"time"
 
 	admissionv1 "k8s.io/api/admission/v1"
 	corev1 "k8s.io/api/core/v1"
@@ -31,7 +30,6 @@ import (
 	"gatehouse.dev/plugins/podsecurity"
 	"gatehouse.dev/plugins/podtolerationrestriction"
 	"gatehouse.dev/plugins/resourcequota"
-	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/plugins/serviceaccount"
 	"gatehouse.dev/remote"
 	"gatehouse.dev/webhook/server"
@@ -91,7 +89,7 @@ func podPlugins(tb testing.TB) *chain.Chain {
 			Hard: corev1.ResourceList{"limits.cpu": resource.MustParse("1k")},
 			Used: corev1.ResourceList{"limits.cpu": resource.MustParse("0")}}})
 	c, err := chain.New([]plugin.Descriptor{limitranger.Descriptor, serviceaccount.Descriptor,
-		limitpodhardantiaffinitytopology.Descriptor, alwayspullimages.Descriptor, securitycontextdeny.Descriptor,
+		limitpodhardantiaffinitytopology.Descriptor, alwayspullimages.Descriptor, securityContextDeny,
 		podsecurity.Descriptor, podnodeselector.Descriptor, defaulttolerationseconds.Descriptor,
 		podtolerationrestriction.Descriptor, extendedresourcetoleration.Descriptor, resourcequota.Descriptor},
 		nil, cluster.Env)
@@ -155,30 +153,5 @@ func BenchmarkSize(b *testing.B) {
 				b.ReportMetric(float64(b.Elapsed().Nanoseconds())/float64(b.N)/float64(containers), "ns/container")
 			})
 		}
-	})
-}
-
-// A review of eight times as many containers takes eight times as long, and not sixty-four times.
-// The machine may be busy with something else, so that the least of several times counts.
-func TestLinear(t *testing.T) {
-	const few, many, attempts = 500, 4000, 10
-	largeReviews(t, func(name string, post func(tb testing.TB, containers int)) {
-		t.Run(name, func(t *testing.T) {
-			least := map[int]time.Duration{}
-			for range attempts {
-				for _, containers := range []int{few, many} {
-					post(t, containers) // what is made once
-					begin := time.Now()
-					post(t, containers)
-					if took := time.Since(begin); least[containers] == 0 || took < least[containers] {
-						least[containers] = took
-					}
-				}
-				if least[many] < 3*many/few*least[few] {
-					return
-				}
-			}
-			t.Errorf("%d containers take %s, and %d take %s", few, least[few], many, least[many])
-		})
 	})
 }

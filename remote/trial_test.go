@@ -21,7 +21,6 @@ import (
 
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugins/alwayspullimages"
-	"gatehouse.dev/plugins/securitycontextdeny"
 	"gatehouse.dev/remote"
 )
 
@@ -47,8 +46,8 @@ func TestTrial(t *testing.T) {
 		"it would change": {plugin: alwayspullimages.Descriptor, object: never,
 			mutating: map[string]string{"AlwaysPullImages.would-change": change},
 			warned:   "AlwaysPullImages " + change},
-		"it has nothing to say": {plugin: securitycontextdeny.Descriptor, object: never},
-		"it would refuse": {plugin: securitycontextdeny.Descriptor, object: root,
+		"it has nothing to say": {plugin: securityContextDeny, object: never},
+		"it would refuse": {plugin: securityContextDeny, object: root,
 			checking: map[string]string{"SecurityContextDeny.would-refuse": would + forbidden},
 			warned:   "SecurityContextDeny " + would + forbidden},
 		"it changes and fails": {object: never, plugin: decider{admit: func(ctx context.Context,

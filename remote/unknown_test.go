@@ -40,7 +40,6 @@ import (
 	"gatehouse.dev/plugins/podgroupprotection"
 	"gatehouse.dev/plugins/podtopologylabels"
 	"gatehouse.dev/plugins/priority"
-	"gatehouse.dev/plugins/resourcedefaults"
 	"gatehouse.dev/plugins/runtimeclass"
 	"gatehouse.dev/plugins/serviceaccount"
 	"gatehouse.dev/plugins/storageobjectinuseprotection"
@@ -250,7 +249,7 @@ func TestUnknownFieldsSurvive(t *testing.T) {
 		t.Fatal(err)
 	}
 	cluster.Env.Features = gates
-	c, err := chain.New([]plugin.Descriptor{resourcedefaults.Descriptor, limitranger.Descriptor,
+	c, err := chain.New([]plugin.Descriptor{limitranger.Descriptor,
 		serviceaccount.Descriptor, taintnodesbycondition.Descriptor, alwayspullimages.Descriptor, priority.Descriptor,
 		defaulttolerationseconds.Descriptor, extendedresourcetoleration.Descriptor, defaultstorageclass.Descriptor,
 		storageobjectinuseprotection.Descriptor, podgroupprotection.Descriptor, runtimeclass.Descriptor,

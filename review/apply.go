@@ -19,6 +19,12 @@ import (
 // lastApplied is the annotation in which `kubectl apply` keeps the manifest that it applied.
 const lastApplied = "kubectl.kubernetes.io/last-applied-configuration"
 
+// fieldManagers are the names under which kubectl writes, by the operation. The empty one is that of kubectl apply.
+//
+// Source: k8s.io/kubectl/pkg/cmd/apply/apply.go af45d95c
+var fieldManagers = map[Operation]string{"": "kubectl-client-side-apply", Apply: "kubectl", Create: "kubectl-create",
+	Update: "kubectl-replace"}
+
 // A key names an object in any version.
 type key struct {
 	kind            schema.GroupKind
@@ -70,10 +76,13 @@ func (c *call) update(object, stored, before *unstructured.Unstructured) error {
 	return nil
 }
 
+// applyType is the content type of a server-side apply.
+const applyType = "application/apply-patch+yaml"
+
 // apply makes the call a server-side apply.
 func (c *call) apply() {
-	c.verb, c.contentType = http.MethodPatch, "application/apply-patch+yaml"
-	c.query.Set("fieldManager", "gatehouse-review")
+	c.verb, c.contentType = http.MethodPatch, applyType
+	c.query.Set("fieldManager", fieldManagers[Apply])
 	c.query.Set("force", "true")
 	c.body.SetManagedFields(nil)
 }

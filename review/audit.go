@@ -48,10 +48,10 @@ const auditAgent = "gatehouse-audit"
 // the place of the object that exists.
 //
 // If the objects can't be read to their end, or ctx ends, Audit returns the error with a report that says
-// that it is partial. Its memory doesn't depend on the number of objects, except for one list that
+// that it is partial, or alone if nothing was judged until then. Its memory doesn't depend on the number of objects, except for one list that
 // is read from a cluster: of that it keeps the names.
 func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, error) {
-	within, err := t.scopeOfObjects(ctx)
+	within, err := t.scopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
@@ -63,7 +63,7 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 		o.As = admin
 	}
 	a := &auditing{Trial: t, asked: &o, onlyAdds: onlyAdds, within: within, owners: owners{cronJobs: map[string]string{}},
-		known: newNamespaceLoader(t)}
+		known: newNamespaceLoader(t), seen: map[string]bool{}}
 	if t.options.Quotas {
 		if a.totals, err = a.countAll(ctx); err != nil {
 			return nil, fmt.Errorf("counting what quotas limit: %w", err)
@@ -73,19 +73,35 @@ func (t *Trial) Audit(ctx context.Context, o AuditOptions) (*impact.Report, erro
 	if err != nil {
 		return nil, err
 	}
+	reading, stop := context.WithCancel(ctx) // which ends reading, too, if a result can't be kept
+	defer stop()
 	shown, n := time.Now(), 0
-	err = judge.Each(ctx, 0, a.objects(ctx), a.judge, func(r *impact.Result) error {
+	err = judge.Each(reading, 0, a.objects(reading), a.judge, func(r *impact.Result) error {
 		n++
 		if o.Progress != nil && time.Since(shown) > progressInterval {
 			shown = time.Now()
 			o.Progress(n)
 		}
 		a.countRefused(r)
-		return collector.Add(r)
+		err := collector.Add(r)
+		if err != nil {
+			stop()
+		}
+		return err
 	})
-	ending := impact.Ending{Interrupted: err != nil, Describe: describeUnjudged}
+	if err != nil && n == 0 && ctx.Err() == nil {
+		return nil, errors.Join(err, collector.Close())
+	}
+	ending := impact.Ending{Interrupted: ctx.Err() != nil, Describe: describeUnjudged, Problems: a.problems(),
+		Nothing: a.nothing()}
+	if err != nil && ctx.Err() == nil {
+		ending.Problems = append(ending.Problems, impact.Problem{Message: err.Error()})
+	}
 	ending.Notes = slices.Concat(t.notes, a.notes(), a.known.notes())
 	report, finishErr := collector.Finish(ending)
+	if err := t.checkAssumed(a.seen); err != nil && report != nil {
+		return nil, errors.Join(err, report.Close())
+	}
 	return report, errors.Join(err, finishErr)
 }
 
@@ -98,11 +114,18 @@ type auditing struct {
 	onlyAdds bool
 	owners   owners
 	known    namespaceLoader
+	// seen are the namespaces of all objects.
+	seen map[string]bool
 	// totals is nil if quotas don't count.
 	totals *totals
-	// gaps and leftOut are what could not be read, and the files that were left out.
+	// unread is what could not be read of what is asked about, and more the number of further parts of it.
+	unread []impact.Problem
+	more   int
+	// gaps are what could not be read of other things, leftOut the files that were left out.
 	gaps    []live.Gap
 	leftOut []string
+	// read counts the objects that were read.
+	read int
 	// refused counts the objects that are refused even without the candidate; first is the first one.
 	refused int
 	first   *impact.Result
@@ -134,8 +157,6 @@ func (a *auditing) notes() []string {
 // An existing is an object that exists.
 type existing struct {
 	input.Document
-	// problem is why a part of the source is no object; nil if it is one.
-	problem *input.Error
 	// mapping is how the server that judges serves it; nil if it doesn't.
 	mapping *meta.RESTMapping
 	// owner is the topmost known owner; nil if it has none.
@@ -152,23 +173,19 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 	if e.Source.Line > 0 {
 		result.Source = &impact.Source{File: e.Source.File, Line: e.Source.Line}
 	}
-	if e.Object != nil {
-		result.Object, result.Owner = impactObject(e.Object), e.owner
-		result.Managers = managersOf(e.Object)
-	}
+	result.Object, result.Owner = impactObject(e.Object), e.owner
+	result.Managers = managersOf(e.Object)
 	fail := func(reason, message string) *impact.Result {
 		result.Unjudged, result.Message = reason, message
 		return result
 	}
 	switch {
-	case e.problem != nil:
-		return fail(string(recorded.Unparseable), e.problem.Err.Error())
 	case e.redacted:
 		return fail(string(recorded.RedactedSecret), "")
 	case e.unlabelled && a.namespaceLabels:
 		return fail(unknownNamespace, "")
 	}
-	if unknown := a.Unknown(result.Object.Kind, result.Object.Namespace, result.Object.Name); unknown != nil {
+	if unknown := a.Unknown(e.Object.GroupVersionKind().GroupKind(), result.Object.Namespace, result.Object.Name); unknown != nil {
 		return fail(unknownState, unknown[0])
 	}
 	object, err := a.candidate.reviewer.convertToServed(e.Object)
@@ -184,13 +201,13 @@ func (a *auditing) judge(ctx context.Context, e existing) *impact.Result {
 	}
 	created := a.judgeRequest(ctx, create, a.totals.existing(ctx, object))
 	updated := a.judgeRequest(ctx, update, nil)
-	a.combine(result, create, &created, update, &updated)
+	of := a.combine(result, create, &created, update, &updated)
 	made, err := a.followExisting(ctx, object)
 	if err != nil {
 		return fail(judge.JudgingFailed, err.Error())
 	}
 	if made != nil {
-		takePods(result, made)
+		a.takePods(result, of, made)
 	}
 	return result
 }
@@ -234,9 +251,9 @@ func (a *auditing) requestsOf(object *unstructured.Unstructured, mapping *meta.R
 	return create, &again, nil
 }
 
-// combine makes one result of the verdicts on two requests.
+// combine makes one result of the verdicts on two requests, and returns the graver one.
 func (a *auditing) combine(result *impact.Result, create *judge.Request, created *judge.Result,
-	update *judge.Request, updated *judge.Result) {
+	update *judge.Request, updated *judge.Result) *judge.Result {
 	shown, of, other := create, created, updated
 	if gravity(updated) > gravity(created) {
 		shown, of, other = update, updated, created
@@ -244,11 +261,11 @@ func (a *auditing) combine(result *impact.Result, create *judge.Request, created
 	a.take(result, of)
 	result.Request = requestShown(shown)
 	if result.Unjudged != "" {
-		return
+		return of
 	}
 	if other.Unjudged != "" && of.Effect != judge.NewlyRefused {
 		result.Unjudged, result.Message = other.Unjudged, other.Why
-		return
+		return of
 	}
 	result.Operations = &impact.Operations{Create: verdictOf(created), Update: verdictOf(updated)}
 	if before := (impact.Operations{Create: verdictBefore(created), Update: verdictBefore(updated)}); before != (impact.Operations{}) {
@@ -257,6 +274,7 @@ func (a *auditing) combine(result *impact.Result, create *judge.Request, created
 	if of.Effect == other.Effect && of.Effect == judge.NewlyRefused {
 		addPolicies(result, impact.PoliciesOf(other.Candidate.Decision))
 	}
+	return of
 }
 
 // gravity orders results by how much they matter.
@@ -292,26 +310,29 @@ func addPolicies(result *impact.Result, policies []impact.Policy) {
 	}
 }
 
-// takePods takes what was judged of a workload's pods into its result.
-func takePods(result *impact.Result, m *makeResult) {
-	newly := m.refused != nil && m.judged.Effect == judge.NewlyRefused
-	refused := result.Verdict != v1alpha1.Admitted
+// takePods takes what was judged of a workload's pods into its result, if they matter more than what was judged of the
+// workload itself. A workload that isn't admitted makes no pods.
+func (a *auditing) takePods(result *impact.Result, own *judge.Result, m *makeResult) {
+	isNew := result.Verdict != v1alpha1.Admitted && result.Differs // it is refused by the candidate alone
 	switch {
-	case m.unjudged != "" && !(refused && result.Differs):
+	case result.Unjudged != "":
+		return
+	case m.unjudged != "" && !isNew:
 		result.Unjudged, result.Message = m.unjudged, m.why
 		result.Verdict, result.Differs = "", false
-	case m.refused == nil || result.Unjudged != "":
-	case newly && refused && result.Differs:
-		result.Pods = m.refused
-		addPolicies(result, impact.PoliciesOf(m.refused.Decision))
-	case newly && !refused:
-		result.Pods, result.Verdict, result.Differs = m.refused, m.refused.Decision.Verdict, true
-		result.Message, result.Changes, result.Warnings = m.refused.Message, nil, nil
-		result.Policies = impact.PoliciesOf(m.refused.Decision)
-		if m.judged.Before != nil {
-			result.Before = v1alpha1.Admitted
-		}
+		return
+	case m.judged == nil || gravity(m.judged) < gravity(own) || result.Verdict != v1alpha1.Admitted && !isNew:
+		return
 	}
+	pods := &impact.Result{}
+	a.take(pods, m.judged)
+	result.Pods = &impact.Pods{Object: m.object, Message: pods.Message, Decision: pods.Decision}
+	if gravity(m.judged) == gravity(own) {
+		addPolicies(result, pods.Policies)
+		return
+	}
+	result.Verdict, result.Before, result.Differs, result.Message = pods.Verdict, pods.Before, true, pods.Message
+	result.Policies, result.Changes, result.Warnings = pods.Policies, pods.Changes, pods.Warnings
 }
 
 // requestShown returns a request as decisions have it.

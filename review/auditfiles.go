@@ -20,10 +20,10 @@ import (
 // AuditFiles are files with objects that are audited. They are read twice: once for what decides about
 // others, which is a part of the state, and then object by object.
 type AuditFiles struct {
-	// Paths are files and directories, as `kubectl get -o yaml` or -o json writes them, or snapshots, and "-" for
-	// Stdin.
+	// Paths are files and directories, as `kubectl get -o yaml` or -o json writes them, or snapshots. Streams has what
+	// "-" and pipes among them have sent.
 	Paths   []string
-	Stdin   io.ReadSeeker
+	Streams map[string]io.ReadSeeker
 	Exclude []string
 
 	// state are the objects that decide about others. complete is true if a snapshot has them.
@@ -128,12 +128,12 @@ func (f *AuditFiles) IsComplete() bool { return f.complete }
 // each calls do with each object of the files, or with those of the kinds that are wanted.
 func (f *AuditFiles) each(ctx context.Context, wanted func(schema.GroupVersionKind) bool,
 	do func(input.Document, *input.Error) error) error {
-	reader := &input.Reader{Exclude: f.Exclude, Wanted: wanted}
-	if f.Stdin != nil {
-		if _, err := f.Stdin.Seek(0, io.SeekStart); err != nil {
-			return fmt.Errorf("reading the standard input again: %w", err)
+	reader := &input.Reader{Exclude: f.Exclude, Wanted: wanted, Streams: map[string]io.Reader{}}
+	for path, stream := range f.Streams {
+		if _, err := stream.Seek(0, io.SeekStart); err != nil {
+			return fmt.Errorf("reading %s again: %w", path, err)
 		}
-		reader.Stdin = f.Stdin
+		reader.Streams[path] = stream
 	}
 	err := reader.Each(ctx, f.Paths, do)
 	f.notes = reader.Notes()

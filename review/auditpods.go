@@ -32,9 +32,10 @@ const (
 
 // A makeResult says what became of the objects that the controller of a workload makes.
 type makeResult struct {
-	// refused is the first one that is refused; nil if none is. judged is what was judged of it.
-	refused *impact.Pods
-	judged  judge.Result
+	// object is the one for which the candidate makes the gravest difference, the first of those, and judged what was
+	// judged of it; nil if it makes none.
+	object impact.Object
+	judged *judge.Result
 	// unjudged is the reason why one couldn't be judged, why explains it; empty if all could be.
 	unjudged, why string
 }
@@ -44,8 +45,9 @@ type makeResult struct {
 // judged as if it had one. It returns nil if the object isn't a workload, or belongs to another one, whose
 // objects are judged.
 func (a *auditing) followExisting(ctx context.Context, workload *unstructured.Unstructured) (*makeResult, error) {
-	follow, ok := followers[workload.GroupVersionKind().GroupKind()]
-	if owner := metav1.GetControllerOf(workload); !ok || owner != nil &&
+	kind := workload.GroupVersionKind().GroupKind()
+	follow, ok := followers[kind]
+	if owner := metav1.GetControllerOf(workload); !ok || kind == podKind || owner != nil &&
 		followers[schema.FromAPIVersionAndKind(owner.APIVersion, owner.Kind).GroupKind()] != nil {
 		return nil, nil
 	}
@@ -108,10 +110,10 @@ func (a *auditing) probe(ctx context.Context, m *makeResult, account user.Info, 
 		m.unjudged, m.why = judged.Unjudged, judged.Why
 		return true, nil
 	}
-	decision := judged.Candidate.Decision
-	if decision.Verdict != v1alpha1.Admitted {
-		m.judged = judged
-		m.refused = &impact.Pods{Refused: impactObject(object), Message: decision.Message, Decision: decision}
+	if judged.Effect != judge.NoEffect && (m.judged == nil || gravity(&judged) > gravity(m.judged)) {
+		m.object, m.judged = impactObject(object), &judged
+	}
+	if judged.Candidate.Decision.Verdict != v1alpha1.Admitted {
 		return true, nil
 	}
 	object.SetUID(noUID) // what it owns names it

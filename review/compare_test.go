@@ -116,7 +116,7 @@ func TestCompareSame(t *testing.T) {
 	}
 	for _, other := range outcomes[1:] {
 		c := review.Compare(outcomes[0], other)
-		if len(c.Objects) > 0 || len(c.Notes) != 1 || c.Summary.Unchanged != 12 || c.ExitCode() != review.ExitAdmitted {
+		if len(c.Objects) > 0 || len(c.Notes) != 2 || c.Summary.Unchanged != 12 || c.ExitCode() != review.ExitAdmitted {
 			var text bytes.Buffer
 			if err := c.Write(&text, ""); err != nil {
 				t.Fatal(err)

@@ -38,14 +38,14 @@ type Flags struct {
 // WebhookModes are the values of --webhooks.
 var WebhookModes = []string{string(plugin.WebhooksSkipped), string(plugin.WebhooksAsked), string(plugin.WebhooksDown)}
 
-// WebhookUsage is the help text of the flag --webhook.
-const WebhookUsage = "NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as " +
+// webhookUsage is the help text of the flag --webhook.
+const webhookUsage = "NAME=URL: ask a webhook at a local process (http or https, whose certificate isn't verified), as " +
 	"for a dry run, whatever --webhooks says of the others. NAME is the name of a webhook, of a configuration (all " +
 	"webhooks in it), or CONFIGURATION/WEBHOOK. It doesn't change backends in plugins' own configurations. " +
 	"Can be given several times."
 
-// ParseWebhooks returns the URLs in values of the flag --webhook, by the names of webhooks.
-func ParseWebhooks(settings []string) (map[string]string, error) {
+// parseWebhooks returns the URLs in values of the flag --webhook, by the names of webhooks.
+func parseWebhooks(settings []string) (map[string]string, error) {
 	urls := map[string]string{}
 	for _, setting := range settings {
 		name, at, ok := strings.Cut(setting, "=")
@@ -80,7 +80,7 @@ func (f *Flags) AddJudging(fs *pflag.FlagSet) {
 	fs.StringVar(&f.webhooks, "webhooks", string(plugin.WebhooksSkipped),
 		"How to treat webhooks. skip: they let everything pass, and are named; ask: they are called, as for a dry "+
 			"run; fail: they are taken to be down; fail=NAME,...: only these are, by the names of --webhook.")
-	fs.StringArrayVar(&f.localWebhooks, "webhook", nil, WebhookUsage)
+	fs.StringArrayVar(&f.localWebhooks, "webhook", nil, webhookUsage)
 }
 
 // chainFlags are the flags of serve, besides those of admission, on which a verdict depends.
@@ -137,7 +137,7 @@ func (f *Flags) Options() (Options, error) {
 	} else if !slices.Contains(WebhookModes, f.webhooks) {
 		return o, fmt.Errorf("--webhooks: %q is none of %s", f.webhooks, strings.Join(WebhookModes, ", "))
 	}
-	local, err := ParseWebhooks(f.localWebhooks)
+	local, err := parseWebhooks(f.localWebhooks)
 	if err != nil {
 		return o, err
 	}

@@ -16,12 +16,18 @@ import (
 // problemText returns everything that is wrong with an object, or "".
 func (r *Result) problemText() string {
 	var words []string
+	add := func(text string, because []string) {
+		words = append(words, text)
+		for _, cause := range because {
+			words = append(words, "because "+cause)
+		}
+	}
 	if r.Verdict != v1alpha1.Admitted {
-		words = append(words, r.why())
+		add(r.why(), r.Because)
 	}
 	for _, pods := range r.Pods {
 		if pods.Admitted < pods.Wanted {
-			words = append(words, pods.String())
+			add(r.wouldStart(pods), pods.Because)
 		}
 	}
 	return strings.Join(words, "\n")

@@ -26,7 +26,8 @@ func TestFormatsOfCI(t *testing.T) {
 		{Source: input.Source{File: "a,b.yaml", Line: 3}, Object: configMap("warned"), Verdict: v1alpha1.Admitted,
 			Warnings: []string{"100% old"}},
 		{Source: input.Source{File: "a,b.yaml", Line: 7}, Object: configMap("refused"), Verdict: v1alpha1.Refused,
-			Message: "no:\nnot at all", Decision: &v1alpha1.Decision{Verdict: v1alpha1.Refused, By: "Gate"}},
+			Message: "no:\nnot at all", Because: []string{"spec.a was set to 1 by Sidecar"},
+			Decision: &v1alpha1.Decision{Verdict: v1alpha1.Refused, By: "Gate"}},
 		{Source: input.Source{File: "a,b.yaml", Line: 9}, Object: configMap("failed"), Verdict: v1alpha1.Failed,
 			Message: "no matches"},
 	}, Notes: []string{"it was late"}}
@@ -41,7 +42,7 @@ func TestFormatsOfCI(t *testing.T) {
 		return out.String()
 	}
 	if diff := cmp.Diff(`::warning file=a%2Cb.yaml,line=3,title=ConfigMap default/warned::100%25 old
-::error file=a%2Cb.yaml,line=7,title=ConfigMap default/refused is refused::by Gate: no:%0Anot at all
+::error file=a%2Cb.yaml,line=7,title=ConfigMap default/refused is refused::by Gate: no:%0Anot at all%0Abecause spec.a was set to 1 by Sidecar
 ::error file=a%2Cb.yaml,line=9,title=ConfigMap default/failed can't be judged::no matches
 ::error file=c.yaml,line=4,title=c.yaml can't be judged::did not find expected key
 ::error file=gone,line=1,title=gone can't be judged::no such file or directory
@@ -82,7 +83,7 @@ func TestFormatsOfCI(t *testing.T) {
 	}
 	if diff := cmp.Diff([]string{
 		"warning Warning ConfigMap default/warned: 100% old",
-		"error Gate ConfigMap default/refused: by Gate: no:\nnot at all",
+		"error Gate ConfigMap default/refused: by Gate: no:\nnot at all\nbecause spec.a was set to 1 by Sidecar",
 		"error Failed ConfigMap default/failed: no matches",
 		"error Failed c.yaml: did not find expected key",
 		"error Failed gone: no such file or directory",

@@ -37,6 +37,9 @@ func (r *Reviewer) giveBackQuota(ctx context.Context, pod *corev1.Pod, pods int3
 	if !a.ok() {
 		return fmt.Errorf("the pods that it replaces: %s", a.message())
 	}
+	if _, err := r.addClaims(apiserver.WithoutValidation(ctx), &Pods{}, a.object); err != nil {
+		return err
+	}
 	charged, err := r.quotas(ctx, pod.Namespace)
 	if err != nil {
 		return err

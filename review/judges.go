@@ -41,6 +41,7 @@ func StartJudge(ctx context.Context, options Options, candidate []input.Document
 // startJudge starts a judge with the state alone. If quotas count, what it judges must be judged WithQuotas.
 func startJudge(ctx context.Context, options Options, quotas bool) (*Judge, error) {
 	own := *options.Config
+	own.Warn = false // the server's own advice is none of the cluster's
 	if !quotas {
 		own.Admission = withoutQuota(own.Admission)
 	}

@@ -62,3 +62,36 @@ func storedKinds(t *testing.T, j *review.Judge) string {
 	}
 	return text
 }
+
+// Advice of the server in the process is none of the cluster's warnings: that its own plugins enforce no quotas, and what
+// an outage of a webhook stops.
+func TestJudgesDoNotAdvise(t *testing.T) {
+	config := server.NewConfig(plugins.List)
+	j, err := review.StartJudge(t.Context(), review.Options{Config: config, State: documents(t, shop)}, nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	defer j.Close()
+	for resource, object := range map[schema.GroupVersionResource]string{
+		corev1.SchemeGroupVersion.WithResource("resourcequotas"): `{"kind": "ResourceQuota", "apiVersion": "v1", "metadata":
+			{"name": "q"}, "spec": {"hard": {"pods": "1"}}}`,
+		{Group: "admissionregistration.k8s.io", Version: "v1", Resource: "validatingwebhookconfigurations"}: `{
+			"kind": "ValidatingWebhookConfiguration", "apiVersion": "admissionregistration.k8s.io/v1", "metadata": {"name": "w"},
+			"webhooks": [{"name": "w.example.com", "clientConfig": {"service": {"namespace": "shop", "name": "web"}},
+			"rules": [{"operations": ["*"], "apiGroups": ["*"], "apiVersions": ["*"], "resources": ["*"]}],
+			"admissionReviewVersions": ["v1"], "sideEffects": "None"}]}`,
+	} {
+		request := &judge.Request{User: &user.DefaultInfo{Name: "dev"}, Operation: admission.Create, Resource: resource,
+			Object: []byte(object)}
+		if resource.Resource == "resourcequotas" {
+			request.Namespace = "shop"
+		}
+		v := j.Judge.Judge(t.Context(), request)
+		if v.Err != nil || v.Decision.Verdict != v1alpha1.Admitted || len(v.Warnings) > 0 {
+			t.Errorf("%s: %v, %s: %s, warnings %q", resource.Resource, v.Err, v.Decision.Verdict, v.Decision.Message, v.Warnings)
+		}
+	}
+	if !config.Warn {
+		t.Error("the caller's configuration was changed")
+	}
+}

@@ -76,6 +76,7 @@ func (r *Reviewer) decidingKinds() []schema.GroupVersionKind {
 		}
 	}
 	add(deviceClass)
+	add(claimTemplateKind)
 	return kinds
 }
 
@@ -211,7 +212,7 @@ func (r *Reviewer) hasByItself(ctx context.Context, object *unstructured.Unstruc
 
 // loadCluster gives the server what was read of a cluster. Objects that it can't store become gaps.
 func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
-	r.ofCluster = true
+	r.ofCluster, r.isWhole = true, r.isWhole || state.Version != ""
 	r.notes = append(r.notes, state.Notes...)
 	r.gaps = append(r.gaps, state.Gaps...)
 	for _, object := range state.Objects {
@@ -235,13 +236,18 @@ func (r *Reviewer) loadCluster(ctx context.Context, state *live.State) error {
 }
 
 // gapFor returns the gap that an unknown object of the cluster leaves. An object of a kind that
-// decides about others bears on those in its namespace, or on all. Any other bears only on itself.
+// decides about others bears on those in its namespace, or on all, and a definition on those of the kind that it
+// defines. Any other bears only on itself.
 func (r *Reviewer) gapFor(object *unstructured.Unstructured, everywhere map[schema.GroupKind]bool) live.Gap {
 	kind := object.GroupVersionKind().GroupKind()
 	switch {
 	case everywhere[kind]:
 		return live.Gap{}
-	case kind == definitionKind || slices.ContainsFunc(r.decidingKinds(), func(k schema.GroupVersionKind) bool {
+	case kind == definitionKind:
+		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
+		name, _, _ := unstructured.NestedString(object.Object, "spec", "names", "kind")
+		return live.Gap{Group: group, Kind: name}
+	case slices.ContainsFunc(r.decidingKinds(), func(k schema.GroupVersionKind) bool {
 		return k.GroupKind() == kind
 	}):
 		return live.Gap{Namespace: object.GetNamespace()}
@@ -264,20 +270,22 @@ func (r *Reviewer) failIfUnknown(result *Result) {
 	if result.Verdict == v1alpha1.Failed {
 		return
 	}
-	result.Unknown = r.unknown(result.Object.Kind, result.Object.Namespace, result.Object.Name)
+	result.Unknown = r.unknown(result.Object.groupKind(), result.Object.Namespace, result.Object.Name)
 	if result.Unknown != nil {
 		result.Verdict = v1alpha1.Failed
 	}
 }
 
-// unknown returns why a verdict about an object isn't certain.
-func (r *Reviewer) unknown(kind, namespace, name string) []string {
+// unknown returns why a verdict about an object isn't certain. A definition that isn't there bears on all objects if
+// policies have params of its kind.
+func (r *Reviewer) unknown(kind schema.GroupKind, namespace, name string) []string {
 	if r.options.AllowIncomplete {
 		return nil
 	}
 	var unknown []string
 	for _, gap := range r.gaps {
-		if gap.BearsOn(kind, namespace, name) {
+		defines := gap.Kind != "" && r.cluster.params[schema.GroupKind{Group: gap.Group, Kind: gap.Kind}]
+		if defines || gap.BearsOn(kind, namespace, name) {
 			unknown = append(unknown, gap.Message)
 		}
 	}
@@ -289,8 +297,9 @@ func (r *Reviewer) unknown(kind, namespace, name string) []string {
 func (r *Reviewer) leavesOut(object *unstructured.Unstructured) bool {
 	return r.options.IgnoreUnknown && (r.options.AllowIncomplete ||
 		!slices.ContainsFunc(r.gaps, func(gap live.Gap) bool {
-			return gap.Object != "" && (gap.BearsOn(object.GetKind(), "", object.GetName()) ||
-				gap.BearsOn(object.GetKind(), r.namespaceOf(object), object.GetName()))
+			kind := object.GroupVersionKind().GroupKind()
+			return (gap.Object != "" || gap.Kind != "") && (gap.BearsOn(kind, "", object.GetName()) ||
+				gap.BearsOn(kind, r.namespaceOf(object), object.GetName()))
 		}))
 }
 

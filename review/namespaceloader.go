@@ -50,6 +50,9 @@ func (l *namespaceLoader) load(ctx context.Context, namespace *unstructured.Unst
 	if err := l.Load(ctx, []input.Document{document}); err != nil {
 		return fmt.Errorf("making namespace %s, which the state doesn't have: %w", namespace.GetName(), err)
 	}
+	if l.options.PodSecurityOverride {
+		return l.relabel(ctx, namespace, "")
+	}
 	return nil
 }
 

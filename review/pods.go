@@ -40,11 +40,12 @@ var followers = map[schema.GroupKind]follower{
 	{Kind: "ReplicationController"}:           followReplicationController,
 	{Group: "batch", Kind: "Job"}:             followJob,
 	{Group: "batch", Kind: "CronJob"}:         followCronJob,
+	podKind:                                   followPod,
 }
 
 // controllerAccount returns the service account of one of Kubernetes' controllers.
 func controllerAccount(name string) user.Info {
-	return serviceaccount.UserInfo("kube-system", name, "")
+	return withCredential(serviceaccount.UserInfo("kube-system", name, ""))
 }
 
 // convert converts a workload of any served version to its controller's type. If it is nil, the
@@ -70,6 +71,9 @@ func (r *Reviewer) follow(ctx context.Context, owner, before *unstructured.Unstr
 	pods, err := follow(ctx, r, owner, before)
 	if err != nil {
 		return nil, fmt.Errorf("its pods: %w", err)
+	}
+	if pods == nil {
+		return nil, nil
 	}
 	pods.NotAsked = r.notAsked
 	return []Pods{*pods}, nil
@@ -137,13 +141,19 @@ func podOf(template *corev1.PodTemplateSpec, of owner, kind schema.GroupVersionK
 	return pod, nil
 }
 
-// addPod creates one more pod. ended reports whether it was refused.
+// addPod creates one more pod, and the claims that controllers make for it. ended reports whether one of them
+// was refused.
 func (r *Reviewer) addPod(ctx context.Context, pods *Pods, account user.Info, pod *corev1.Pod) (ended bool, err error) {
 	object, err := unstructuredOf(pod, corev1.SchemeGroupVersion.WithKind("Pod"))
 	if err != nil {
 		return false, err
 	}
-	return r.add(ctx, pods, account, object)
+	if ended, err := r.add(ctx, pods, account, object); ended || err != nil || r.probe != nil {
+		return ended, err
+	}
+	admitted := pods.Admitted
+	_, err = r.addClaims(ctx, pods, object)
+	return pods.Admitted < admitted, err
 }
 
 // unstructuredOf returns an object as a controller sends it.
@@ -200,6 +210,9 @@ func (r *Reviewer) add(ctx context.Context, pods *Pods, account user.Info, objec
 	r.noteNotAsked(a.decision)
 	if a.ok() {
 		pods.Admitted++
+		if pods.first == nil && object.GroupVersionKind().GroupKind() == podKind {
+			pods.first, pods.firstSent = a.decision, &unstructured.Unstructured{Object: object.Object}
+		}
 		*object = *a.object
 		return false, nil
 	}

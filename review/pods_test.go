@@ -8,6 +8,8 @@ import (
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
+
+	"gatehouse.dev/review"
 )
 
 // A workload that makes no pods says why, and one whose claims are there makes no others.
@@ -65,5 +67,85 @@ status: {hard: {persistentvolumeclaims: "1"}, used: {persistentvolumeclaims: "1"
 				t.Errorf("-want +got:\n%s%s", diff, output)
 			}
 		})
+	}
+}
+
+// The claims that controllers make for a pod are judged with it: those of ephemeral volumes, and those that it
+// has a template for.
+func TestClaimsOfPods(t *testing.T) {
+	state := []string{shop, `
+apiVersion: resource.k8s.io/v1
+kind: DeviceClass
+metadata: {name: gpu.example.com}
+spec: {}
+`, `
+apiVersion: v1
+kind: ResourceQuota
+metadata: {name: q, namespace: shop}
+spec: {hard: {gpu.example.com.deviceclass.resource.k8s.io/devices: "2", requests.storage: 2Gi}}
+`}
+	const template = `
+apiVersion: resource.k8s.io/v1
+kind: ResourceClaimTemplate
+metadata: {name: one, namespace: shop}
+spec: {spec: {devices: {requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}}
+`
+	pod := func(name, spec string) string {
+		return "apiVersion: v1\nkind: Pod\nmetadata: {name: " + name + ", namespace: shop}\nspec: " + spec + "\n"
+	}
+	claiming := func(template string) string {
+		return `{resourceClaims: [{name: g, resourceClaimTemplateName: ` + template + `}],
+  containers: [{name: c, image: i, resources: {claims: [{name: g}]}}]}`
+	}
+	volume := func(size string) string {
+		return `{containers: [{name: c, image: i}], volumes: [{name: v, ephemeral: {volumeClaimTemplate: {
+  spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: ` + size + `}}}}}}]}`
+	}
+	for name, test := range map[string]struct {
+		input []string
+		want  []string // on the lines in this order
+	}{
+		"of a workload": {[]string{"apiVersion: apps/v1\nkind: Deployment\nmetadata: {name: train, namespace: shop}\n" +
+			"spec:\n  replicas: 3\n  selector: {matchLabels: {a: t}}\n  template:\n    metadata: {labels: {a: t}}\n" +
+			"    spec: " + claiming("one") + "\n", template}, []string{"refused", "2 of 3 pods would start, then: by ResourceQuota: " +
+			`resourceclaims.resource.k8s.io "train-`, "exceeded quota: q, requested: " +
+			"gpu.example.com.deviceclass.resource.k8s.io/devices=1", "1 admitted, 1 refused, 0 failed"}},
+		"of a pod": {[]string{template, pod("p", claiming("one"))}, []string{"2 admitted, 0 refused, 0 failed"}},
+		"no template": {[]string{pod("p", claiming("none"))}, []string{"refused", `it would not start: its resource claim "g" ` +
+			`needs the ResourceClaimTemplate "none" of namespace shop, which isn't there`}},
+		"a volume with room": {[]string{pod("p", volume("2Gi"))}, []string{"1 admitted, 0 refused"}},
+		"a volume": {[]string{pod("p", volume("9Gi"))}, []string{"refused", "it would not start: by ResourceQuota: " +
+			`persistentvolumeclaims "p-v" is forbidden: exceeded quota: q, requested: requests.storage=9Gi`}},
+	} {
+		t.Run(name, func(t *testing.T) {
+			output := judged(t, state, test.input, nil)
+			rest := output
+			for _, want := range test.want {
+				_, after, found := strings.Cut(rest, want)
+				if !found {
+					t.Fatalf("no %q in\n%s", want, output)
+				}
+				rest = after
+			}
+		})
+	}
+}
+
+// A workload shows what is changed in the first of its pods.
+func TestChangesInPods(t *testing.T) {
+	judged, err := started(t).Review(t.Context(), documents(t, `{apiVersion: apps/v1, kind: Deployment, metadata: {name: web}, spec: {
+replicas: 2, selector: {matchLabels: {a: b}}, template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}}}`), nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	for changes, want := range map[bool]int{true: 1, false: 0} {
+		var out strings.Builder
+		if err := (review.Print{Changes: changes}).Write(&out, judged, ""); err != nil {
+			t.Fatal(err)
+		}
+		const change = "          changed in its pods by Priority:\n          + spec.priority: 0\n"
+		if got := strings.Count(out.String(), change); got != want {
+			t.Errorf("with %t it is shown %d times in\n%s", changes, got, &out)
+		}
 	}
 }

@@ -10,6 +10,7 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/decision/why"
 	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/terminal"
@@ -129,9 +130,15 @@ func (p Print) details(r *Result) []string {
 	var lines []string
 	if r.Message != "" || len(r.Unknown) > 0 {
 		lines = append(lines, r.why())
-		if len(r.UnknownFields) > 0 {
+		for _, cause := range r.Because {
+			lines = append(lines, "because: "+cause)
+		}
+		switch {
+		case r.RefusedNamespace != "":
+			lines = append(lines, "to pass: Have its Namespace admitted first.")
+		case len(r.UnknownFields) > 0:
 			lines = append(lines, "to pass: "+r.unknownFieldsRemedy())
-		} else {
+		default:
 			lines = append(lines, p.remedies(r.Decision)...)
 		}
 	}
@@ -152,12 +159,20 @@ func (p Print) details(r *Result) []string {
 			lines = append(lines, "not asked about its pods: "+webhook)
 		}
 		if pods.Admitted < pods.Wanted {
-			lines = append(lines, pods.String())
+			lines = append(lines, r.wouldStart(pods))
+			for _, cause := range pods.Because {
+				lines = append(lines, "because: "+cause)
+			}
 			lines = append(lines, p.remedies(pods.Decision)...)
 		}
 	}
 	if r.Decision != nil && p.Changes {
-		lines = append(lines, changes(r)...)
+		lines = append(lines, changes(r.Decision, r.Sent, "changed")...)
+		for _, pods := range r.Pods {
+			if pods.first != nil {
+				lines = append(lines, changes(pods.first, pods.firstSent, "changed in its pods")...)
+			}
+		}
 	}
 	if r.Decision != nil && p.Explain {
 		lines = append(lines, steps(r.Decision)...)
@@ -188,6 +203,28 @@ func (r *Result) why() string {
 		otherwise)
 }
 
+// findCauses sets the changes that the reasons are about.
+func (r *Result) findCauses() {
+	if r.Because = causesOf(r.Decision); r.RefusedNamespace != "" {
+		r.Because = append(r.Because, r.RefusedNamespace)
+	}
+	for i := range r.Pods {
+		r.Pods[i].Because = causesOf(r.Pods[i].Decision)
+	}
+}
+
+// causesOf returns the changes that a refusal is about, in the words of `gatehouse why`.
+func causesOf(d *v1alpha1.Decision) []string {
+	if d == nil {
+		return nil
+	}
+	var causes []string
+	for _, cause := range why.Explain(d, nil).Causes {
+		causes = append(causes, cause.String())
+	}
+	return causes
+}
+
 // remedies returns what would have to change for a request to pass, in the words of `gatehouse
 // why`.
 func (p Print) remedies(d *v1alpha1.Decision) []string {
@@ -209,7 +246,7 @@ func webhooksNotAsked(d *v1alpha1.Decision) []string {
 	var lines []string
 	for i := range d.Steps {
 		for _, c := range d.Steps[i].Calls {
-			line := fmt.Sprintf("webhook %s of %s at %s", c.Name, c.Configuration, c.Backend)
+			line := webhookText(c.Name, c.Configuration) + c.Backend
 			if c.Kind == string(plugin.Backend) {
 				line = fmt.Sprintf("%s%s: %s", c.Name, atBackend(c.Backend), c.Why)
 			}
@@ -219,6 +256,11 @@ func webhooksNotAsked(d *v1alpha1.Decision) []string {
 		}
 	}
 	return lines
+}
+
+// webhookText returns the beginning of the text about a webhook, before its backend.
+func webhookText(name, configuration string) string {
+	return fmt.Sprintf("webhook %s of %s at ", name, configuration)
 }
 
 // isNotAsked reports whether a call says that a cluster would ask a backend, and that it wasn't asked.
@@ -242,9 +284,17 @@ func byPlugin(d *v1alpha1.Decision) string {
 	return "by " + d.By + ": "
 }
 
+// wouldStart returns how many of an object's pods would start, and the reason if not all would.
+func (r *Result) wouldStart(pods Pods) string {
+	if r.Object.Kind == podKind.Kind {
+		return strings.Replace(pods.String(), "its pod would", "it would", 1)
+	}
+	return pods.String()
+}
+
 // String returns how many pods would start, and the reason if not all would.
 func (p Pods) String() string {
-	text := fmt.Sprintf("%d of %d pods would start", p.Admitted, p.Wanted)
+	text := fmt.Sprintf("%d of %s would start", p.Admitted, count.Of(p.Wanted, "pod"))
 	if p.Admitted == p.Wanted {
 		return text
 	}

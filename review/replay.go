@@ -4,6 +4,7 @@
 package review
 
 import (
+	"cmp"
 	"context"
 	"encoding/json"
 	"errors"
@@ -11,13 +12,13 @@ import (
 	"io"
 	"iter"
 	"slices"
+	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/review/impact"
 	"gatehouse.dev/internal/review/judge"
 	"gatehouse.dev/internal/review/recorded"
@@ -35,18 +36,19 @@ import (
 // not judged.
 //
 // If the records can't be read to their end, or ctx ends, Replay returns the error with a report that
-// says that it is partial.
+// says that it is partial, or alone if nothing was judged until then.
 func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, error) {
-	reader, err := recorded.Open(o.Records, recorded.Options{Stdin: o.Stdin, Lookup: t.lookup()})
+	reading, stop := context.WithCancel(ctx) // which ends reading, too, if a result can't be kept
+	defer stop()
+	reader, err := recorded.Open(reading, o.Records, recorded.Options{Stdin: o.Stdin, Lookup: t.lookup(reading), Strict: o.Strict})
 	if err != nil {
 		return nil, err
 	}
 	defer reader.Close()
-	within, err := t.scopeOfRequests(ctx)
+	within, err := t.scopeOf(ctx)
 	if err != nil {
 		return nil, err
 	}
-	within.all = within.all || o.Report.ShowAll || t.options.Quotas // in order all count
 	p := &replaying{Trial: t, known: newNamespaceLoader(t), alone: o.Alone, within: within}
 	workers := 0
 	var incomplete []string
@@ -60,48 +62,38 @@ func (t *Trial) Replay(ctx context.Context, o ReplayOptions) (*impact.Report, er
 	if err != nil {
 		return nil, err
 	}
-	shown := time.Now()
-	err = judge.Each(ctx, workers, p.records(ctx, reader), p.judge, func(r *impact.Result) error {
+	shown, judged := time.Now(), 0
+	err = judge.Each(reading, workers, p.records(reading, reader), p.judge, func(r *impact.Result) error {
+		judged++
 		if o.Progress != nil && time.Since(shown) > progressInterval {
 			shown = time.Now()
 			o.Progress(reader.Progress())
 		}
-		return collector.Add(r)
-	})
-	ending := impact.Ending{Interrupted: err != nil, Describe: describeUnjudged}
-	ending.Notes = slices.Concat(t.notes, incomplete, reader.Notes(), p.notes(reader.Counts()))
-	report, finishErr := collector.Finish(ending)
-	return report, errors.Join(err, finishErr)
-}
-
-// lookup returns a function that finds the state's objects as a server had them. Objects without a resourceVersion
-// are not found: nothing would show that a request was made to another version of them.
-func (t *Trial) lookup() recorded.Lookup {
-	type key struct {
-		resource        schema.GroupResource
-		namespace, name string
-	}
-	objects := map[key]*unstructured.Unstructured{}
-	for _, d := range t.options.State {
-		if d.Object.GetResourceVersion() == "" {
-			continue
-		}
-		// The candidate's server serves all that the state could be stored as.
-		if mapping, err := t.candidate.reviewer.cluster.findKind(d.Object); err == nil {
-			objects[key{mapping.Resource.GroupResource(), d.Object.GetNamespace(), d.Object.GetName()}] = d.Object
-		}
-	}
-	return func(resource schema.GroupResource, namespace, name string) []byte {
-		object := objects[key{resource, namespace, name}]
-		if object == nil {
-			return nil
-		}
-		data, err := object.MarshalJSON()
+		err := collector.Add(r)
 		if err != nil {
-			return nil // what is unknown isn't judged
+			stop()
 		}
-		return data
+		return err
+	})
+	counts := reader.Counts()
+	if err == nil && counts.Records == counts.Others+counts.Unreadable {
+		err = fmt.Errorf("no recorded requests in %s: %s", strings.Join(o.Records, ", "),
+			cmp.Or(strings.Join(reader.Notes(), "; "), "there is nothing in it"))
 	}
+	if err != nil && judged == 0 && ctx.Err() == nil {
+		return nil, errors.Join(err, collector.Close())
+	}
+	ending := impact.Ending{Interrupted: ctx.Err() != nil, Describe: describeUnjudged,
+		Nothing: fmt.Sprintf("none of %s is of a write that admission decided", count.Of(counts.Records-counts.Others, "record"))}
+	if err != nil && ctx.Err() == nil {
+		ending.Problems = []impact.Problem{{Message: err.Error()}}
+	}
+	ending.Notes = slices.Concat(t.notes, incomplete, reader.Notes(), p.notes(counts))
+	report, finishErr := collector.Finish(ending)
+	if err := t.checkAssumed(p.known.namespaces); err != nil && report != nil {
+		return nil, errors.Join(err, report.Close())
+	}
+	return report, errors.Join(err, finishErr)
 }
 
 // ReplayOptions are the options of Replay.
@@ -110,6 +102,8 @@ type ReplayOptions struct {
 	// and "-" for Stdin.
 	Records []string
 	Stdin   io.Reader
+	// Strict says that a line that can't be read ends the replay. Otherwise it isn't judged.
+	Strict bool
 	// Alone says that the two sides are compared with each other alone, and not with how requests ended.
 	Alone bool
 	// Report says what the report has.
@@ -136,8 +130,8 @@ const (
 func describeUnjudged(reason string) string {
 	switch reason {
 	case unknownNamespace:
-		return "the candidate depends on labels of a namespace that the state doesn't have: name it with --state or " +
-			"--context"
+		return "the candidate depends on labels of a namespace that isn't known: kubectl get namespaces -o yaml > " +
+			"namespaces.yaml, and name that file beside the objects, or with --state for a replay"
 	case unknownState:
 		return "the cluster has something that bears on them and that could not be read or stored; see the notes"
 	case webhookNotAsked:
@@ -239,8 +233,14 @@ func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
 	if !q.Time.IsZero() {
 		result.Time = &metav1.Time{Time: q.Time}
 	}
+	beyond := q.Resource.Resource != "" &&
+		!p.within.in(q.Namespace).matchesRequest(q.Resource.GroupResource(), q.Subresource, string(q.Operation))
 	switch {
-	case q.Resource.Resource != "" && !p.within.matchesRequest(q.Resource.GroupResource(), q.Subresource, string(q.Operation)):
+	case q.Unjudged == recorded.Unreadable:
+		result.Unjudged = string(q.Unjudged)
+		return result
+	case beyond && p.sequence == nil:
+		result.Beyond = true
 		return result // it ends as it did
 	case p.sequence == nil:
 		p.decide(ctx, &p.Trial.Trial, of, q, result)
@@ -251,6 +251,9 @@ func (p *replaying) judge(ctx context.Context, of question) *impact.Result {
 		result.Unjudged = notMade
 	}
 	p.sequence.end(ctx, q, result)
+	if beyond && !result.Differs && result.Unjudged != notMade { // it may need what the candidate refuses
+		result.Beyond, result.Unjudged, result.Message = true, "", ""
+	}
 	return result
 }
 
@@ -264,7 +267,7 @@ func (p *replaying) decide(ctx context.Context, by *judge.Trial, of question, q 
 		result.Unjudged = unknownNamespace
 		return
 	}
-	if unknown := p.Unknown(q.Kind.Kind, q.Namespace, q.Name); unknown != nil {
+	if unknown := p.Unknown(q.Kind.GroupKind(), q.Namespace, q.Name); unknown != nil {
 		result.Unjudged, result.Message = unknownState, unknown[0]
 		return
 	}
@@ -325,20 +328,13 @@ func (t *Trial) take(result *impact.Result, judged *judge.Result) {
 	case judge.NewlyAdmitted:
 		result.Policies, result.Message = impact.PoliciesOf(before), before.Message
 	case judge.Changes:
-		result.Changes = judge.ChangesBeside(candidate, judged.Before)
-		result.Policies = beside(impact.ChangersOf(candidate.Decision), impact.ChangersOf(before))
+		result.Changes = impact.ChangesBeside(candidate.Decision, before, t.valuesOf(judged.Request))
+		addPolicies(result, impact.ChangersBeside(candidate.Decision, before))
+		addPolicies(result, impact.ChangersBeside(before, candidate.Decision))
 	case judge.Warns:
-		result.Policies = beside(impact.WarnersOf(candidate.Decision), impact.WarnersOf(before))
+		addPolicies(result, impact.WarnersBeside(candidate.Decision, before))
+		addPolicies(result, impact.WarnersBeside(before, candidate.Decision))
 	}
-}
-
-// beside returns the policies of one side that the other side hasn't, or all of both if each has the same.
-func beside(own, others []impact.Policy) []impact.Policy {
-	only := slices.DeleteFunc(slices.Clone(own), func(p impact.Policy) bool { return slices.Contains(others, p) })
-	if len(only) == 0 {
-		return slices.Compact(slices.Concat(own, others))
-	}
-	return only
 }
 
 // asksOwnWebhook reports whether a webhook of the candidate would have been asked, and wasn't.

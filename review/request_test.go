@@ -19,6 +19,11 @@ kind: Pod
 apiVersion: v1
 metadata: {name: p, namespace: shop}
 spec: {hostPID: true, containers: [{name: c, image: i}]}
+---
+kind: Pod
+apiVersion: v1
+metadata: {name: debugged, namespace: shop}
+spec: {containers: [{name: c, image: i}]}
 `, deployment("web", 1), `
 kind: ValidatingAdmissionPolicy
 apiVersion: admissionregistration.k8s.io/v1
@@ -88,10 +93,19 @@ spec: {policyName: users, validationActions: [Deny]}
   operation: CREATE
   object: {kind: Gate, apiVersion: example.com/v1, metadata: {name: g}}
 `),
+		request("v1", `
+  kind: {group: "", version: v1, kind: Pod}
+  resource: {group: "", version: v1, resource: pods}
+  subResource: ephemeralcontainers
+  operation: UPDATE
+  namespace: shop
+  name: debugged
+  object: {kind: Pod, apiVersion: v1, metadata: {name: debugged, namespace: shop},
+    spec: {containers: [{name: c, image: i}], ephemeralContainers: [{name: d, image: i}]}}
+`),
 	}, func(o *review.Options) { o.Config.Admission.Enable = []string{"DenyEscalatingExec"} })
-	const change = "          to pass: Change the object so that the policy's expression holds, or have its binding " +
-		"leave " +
-		"this object out.\n"
+	const change = "          to pass: Have somebody do it whom the policy's expression allows: it is about the user, and " +
+		"not about the object. Or have its binding leave this object out.\n"
 	const failed = "by ValidatingAdmissionPolicy: configmaps \"c\" is forbidden: ValidatingAdmissionPolicy 'users' " +
 		"with " +
 		"binding 'users' denied request: failed expression: request.userInfo.username != 'eve' && !('evil' in " +
@@ -119,7 +133,8 @@ failed    AdmissionReview        -:120
           AdmissionReview: request.operation: "COPY" is none of CREATE, UPDATE, DELETE, CONNECT
 failed    AdmissionReview        -:132
           finding out how gates of example.com/v1 are served: no matches for example.com/v1, Resource=gates
-4 admitted, 5 refused, 3 failed
+admitted  Pod shop/debugged      -:142
+5 admitted, 5 refused, 3 failed
 `
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)

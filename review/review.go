@@ -9,9 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"net/http"
-	"net/url"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -20,6 +18,7 @@ import (
 	"k8s.io/apiserver/pkg/authentication/user"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/kindtypes"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
@@ -64,6 +63,8 @@ type Options struct {
 	IgnoreUnknown bool
 }
 
+var namespaceKind = schema.GroupKind{Kind: "Namespace"}
+
 // Operation is an operation on an object.
 type Operation string
 
@@ -90,8 +91,13 @@ type Reviewer struct {
 	// are namespaces that the cluster doesn't have: they, and all objects in them, were created here.
 	ofCluster  bool
 	namespaces map[string]bool
-	// types finds what is misspelt in policies.
-	types *kindtypes.Types
+	// isWhole reports whether the state is that of a cluster as a whole, and not of files with a part of it.
+	isWhole bool
+	// givesAccounts reports whether the plugin ServiceAccount runs, which gives every new pod an account.
+	givesAccounts bool
+	// types finds what is misspelt in policies. defined has the custom kinds that it knows.
+	types   *kindtypes.Types
+	defined *definedKinds
 	// subresource is the subresource that objects are sent to; empty for none.
 	subresource string
 	// notAsked are the webhooks that weren't asked about the objects made for the present workload.
@@ -107,6 +113,7 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if options.As == nil {
 		options.As = admin
 	}
+	options.As = withCredential(options.As)
 	if options.Config.Webhooks = options.Webhooks; options.Webhooks == plugin.WebhooksCalled {
 		options.Config.Webhooks = plugin.WebhooksSkipped
 	}
@@ -120,12 +127,18 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 	if err := options.takeServiceRanges(ctx); err != nil {
 		return nil, err
 	}
+	selected, err := options.Config.SelectPlugins()
+	if err != nil {
+		return nil, err
+	}
 	cluster, err := startCluster(ctx, options.Config)
 	if err != nil {
 		return nil, err
 	}
+	defined := &definedKinds{}
 	r := &Reviewer{options: options, cluster: cluster, manifests: map[key]*unstructured.Unstructured{},
-		namespaces: map[string]bool{}, types: kindtypes.NewForServer(cluster.discovery, cluster.mapper)}
+		givesAccounts: slices.ContainsFunc(selected, func(d plugin.Descriptor) bool { return d.Name == "ServiceAccount" }),
+		namespaces:    map[string]bool{}, types: kindtypes.New(defined, cluster.mapper), defined: defined}
 	if note := EmulationNote(); note != "" {
 		r.notes = append(r.notes, note)
 	}
@@ -140,8 +153,8 @@ func Start(ctx context.Context, options Options) (*Reviewer, error) {
 // used at a time.
 func (r *Reviewer) With(as user.Info, operation Operation) *Reviewer {
 	with := *r
-	if with.options.As, with.options.Operation = as, operation; as == nil {
-		with.options.As = admin
+	if with.options.As, with.options.Operation = admin, operation; as != nil {
+		with.options.As = withCredential(as)
 	}
 	return &with
 }
@@ -186,8 +199,12 @@ func (r *Reviewer) scopedNamespace(o *unstructured.Unstructured) string {
 // Close ends the server.
 func (r *Reviewer) Close() error { return r.cluster.stop() }
 
+// Plugins returns the plugins that the server runs, in order.
+func (r *Reviewer) Plugins() []plugin.Descriptor { return r.cluster.server.Plugins() }
+
 // Review judges documents. An object that can't be judged gets a Failed result. With IgnoreUnknown an
-// object of an unknown kind is left out, with a note.
+// object of an unknown kind is left out, with a note. If the context ends, the last result is Failed and says how
+// many objects were not judged.
 func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progress func(done, all int)) (*Review,
 	error) {
 	if r.options.Live != nil {
@@ -199,34 +216,65 @@ func (r *Reviewer) Review(ctx context.Context, documents []input.Document, progr
 			return nil, err
 		}
 	}
-	documents, notes := input.Ordered(documents, r.scopedNamespace)
+	documents, notes, err := r.order(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
 	review := &Review{APIVersion: APIVersion, Kind: Kind, Notes: slices.Concat(r.notes, r.gapNotes(), notes),
 		Results: []Result{}}
+	type leftOut struct {
+		*Result
+		unknown unknownKindError
+	}
+	var left []leftOut
 	for i, d := range documents {
 		if progress != nil {
 			progress(i, len(documents))
 		}
 		result, err := r.judge(ctx, d, review)
 		var unknown unknownKindError
-		if errors.As(err, &unknown) && r.leavesOut(d.Object) {
-			review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %s", d.Source, unknown.short()))
+		if errors.As(err, &unknown) && unknown.isForeign && r.leavesOut(d.Object) {
+			left = append(left, leftOut{result, unknown})
 			continue
 		}
 		if ctx.Err() != nil {
-			return nil, ctx.Err()
+			review.Fail(fmt.Errorf("interrupted: %d of %s were not judged", len(documents)-i, count.Of(len(documents), "object")))
+			return review, nil
 		}
-		if err != nil {
+		var unserved unservedKindError
+		switch {
+		case errors.As(err, &unserved):
+			result.Verdict, result.Message = v1alpha1.Refused, err.Error()
+		case err != nil:
 			result.Verdict, result.Message, result.NotServed = v1alpha1.Failed, err.Error(), errors.As(err, &unknown)
 		}
 		r.failIfUnknown(result)
+		result.findCauses()
 		review.Results = append(review.Results, *result)
+	}
+	for _, l := range left {
+		review.Notes = append(review.Notes, fmt.Sprintf("%s: left out: %s", l.Source, l.unknown.short()))
+		if len(left) == len(documents) { // nothing is judged, and that is no success
+			l.Verdict, l.Message, l.NotServed = v1alpha1.Failed, l.unknown.short()+", and nothing else is there to judge", true
+			review.Results = append(review.Results, *l.Result)
+		}
 	}
 	strangers, err := r.unmatchedWebhooks(ctx)
 	if err != nil {
 		return nil, err
 	}
 	review.Notes = append(review.Notes, strangers...)
-	review.Notes = append(review.Notes, r.PolicyWarnings(slices.Concat(documents, r.options.State))...)
+	warnings, err := r.PolicyWarnings(ctx, slices.Concat(documents, r.options.State))
+	if err != nil {
+		return nil, err
+	}
+	review.Notes = append(review.Notes, warnings...)
+	review.Notes = append(review.Notes, waitNotes(documents, review.Results)...)
+	idle, err := r.findIdle(ctx, documents)
+	if err != nil {
+		return nil, err
+	}
+	review.Notes = append(review.Notes, idle.notes...)
 	review.summarize()
 	return review, nil
 }
@@ -269,8 +317,17 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		if kind, ok := input.Defines(object); ok {
 			r.cluster.refused[kind] = d.Source
 		}
-		result.Message = a.message()
-		r.noteUnknownFields(result, c, a.code)
+		if c.before == nil && c.resource.GroupVersionKind.GroupKind() == namespaceKind {
+			r.cluster.refusedNamespaces[object.GetName()] = d.Source
+		}
+		if at, ok := r.cluster.refusedNamespaces[c.namespace]; ok && a.code == http.StatusNotFound {
+			result.RefusedNamespace = fmt.Sprintf("its Namespace at %s was refused", at)
+		}
+		if result.Message = a.message(); notTyped.MatchString(result.Message) {
+			result.Verdict = v1alpha1.Refused
+		}
+		r.noteFields(result, c, a.code)
+		nameField(result, a.code)
 		return result, nil
 	}
 	if r.options.Operation == "" && !input.IsRequest(d.Object) {
@@ -288,13 +345,14 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 		return result, nil
 	}
 	result.Stored = a.object
+	review.Notes = append(review.Notes, lostBundleNotes(d.Source, d.Object, c.before, a.object)...)
 	if c.query.Get("fieldValidation") == metav1.FieldValidationStrict { // else the field is dropped anyway
 		result.NotStored = droppedFields(result.Sent, result.Stored)
 	}
 	if len(result.NotStored) > 0 {
 		review.Notes = append(review.Notes, result.NotStoredNote())
 	}
-	if c.before == nil && object.GroupVersionKind().GroupKind() == (schema.GroupKind{Kind: "Namespace"}) {
+	if c.before == nil && object.GroupVersionKind().GroupKind() == namespaceKind {
 		r.namespaces[object.GetName()] = true
 	}
 	if r.ofCluster && !r.namespaces[c.namespace] {
@@ -302,6 +360,12 @@ func (r *Reviewer) judge(ctx context.Context, d input.Document, review *Review) 
 	}
 	if err := r.settle(ctx, a.object); err != nil {
 		return result, err
+	}
+	if _, ok := input.Defines(a.object); ok {
+		if definition, ok := r.cluster.unserved[a.object.GetName()]; ok {
+			result.Verdict, result.Message = v1alpha1.Refused, "it is stored, but "+definition.why
+			return result, nil
+		}
 	}
 	result.Pods, err = r.follow(ctx, a.object, c.before)
 	return result, err
@@ -320,100 +384,6 @@ func (r *Review) Fail(errs ...error) {
 		r.Results = append(r.Results, result)
 	}
 	r.summarize()
-}
-
-// callOf returns the call that judges a document: the request that it describes, or the write of its
-// object.
-func (r *Reviewer) callOf(ctx context.Context, d input.Document, object *unstructured.Unstructured, result *Result) (
-	*call, error) {
-	request, err := requestOf(d)
-	if err != nil {
-		return nil, err
-	}
-	switch {
-	case request == nil && r.subresource != "":
-		return r.callSubresource(ctx, object)
-	case request == nil:
-		return r.call(ctx, object)
-	case r.subresource != "":
-		return nil, errSubresourceOfRequest
-	}
-	c, object, err := r.replay(ctx, request)
-	if err == nil {
-		result.Object, result.Sent = objectOf(object), object
-	}
-	return c, err
-}
-
-// call returns the call that writes an object.
-func (r *Reviewer) call(ctx context.Context, object *unstructured.Unstructured) (*call, error) {
-	mapping, err := r.cluster.findKind(object)
-	if err != nil {
-		return nil, err
-	}
-	c := &call{resource: *mapping, as: r.options.As, authorize: r.options.Authorize, body: object,
-		query: url.Values{"fieldValidation": {cmp.Or(r.options.FieldValidation, metav1.FieldValidationStrict)}}}
-	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
-		c.namespace = r.namespaceOf(object)
-	}
-	operation := r.options.Operation
-	if operation == "" || operation == Update || operation == Apply {
-		stored, err := r.getStored(ctx, mapping, c.namespace, object.GetName())
-		if err != nil {
-			return nil, err
-		}
-		c.before = stored
-		switch {
-		case stored != nil && operation == "":
-			c.verb, c.name, c.body = http.MethodPatch, object.GetName(), nil
-			return c, c.update(object, stored, r.manifests[r.keyOf(object)])
-		case stored != nil && operation == Update:
-			object.SetResourceVersion(stored.GetResourceVersion())
-			object.SetUID(stored.GetUID())
-		case operation == "":
-			operation = Create
-		}
-	}
-	switch operation {
-	case Create:
-		c.verb = http.MethodPost
-		object.SetResourceVersion("")
-	case Update:
-		c.verb, c.name = http.MethodPut, object.GetName()
-	case Apply:
-		c.name = object.GetName()
-		c.apply()
-	case Delete:
-		c.verb, c.name, c.body, c.query = http.MethodDelete, object.GetName(), nil, nil
-	case Connect:
-		if mapping.Resource.Resource != "pods" {
-			return nil, fmt.Errorf("connect is for pods, not for %s", mapping.Resource.Resource)
-		}
-		c.verb, c.name, c.subresource, c.body = http.MethodPost, object.GetName(), "exec", nil
-		c.query = url.Values{"command": {"sh"}, "stdin": {"true"}, "stdout": {"true"}, "tty": {"true"}}
-	default:
-		return nil, fmt.Errorf("operation %q: it is one of %s", operation, strings.Trim(fmt.Sprint(Operations), "[]"))
-	}
-	return c, nil
-}
-
-// getStored returns a stored object, or nil if there is none.
-func (r *Reviewer) getStored(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (
-	*unstructured.Unstructured, error) {
-	if name == "" {
-		return nil, nil
-	}
-	a, err := r.cluster.do(ctx, call{verb: http.MethodGet, resource: *mapping, namespace: namespace, name: name,
-		as: admin})
-	switch {
-	case err != nil:
-		return nil, err
-	case a.ok():
-		return a.object, nil
-	case a.code == http.StatusNotFound || a.code == http.StatusMethodNotAllowed:
-		return nil, nil
-	}
-	return nil, errors.New(a.message())
 }
 
 // objectOf names an object.

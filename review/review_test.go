@@ -14,8 +14,8 @@ import (
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apiserver/pkg/authentication/user"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/input"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
 )
@@ -63,6 +63,35 @@ refused   Deployment shop/web  -:2
           2 of 5 pods would start, then: by ResourceQuota: pods "web-…" is forbidden: exceeded quota: q, requested: pods=1, used: pods=3, limited: pods=3
           to pass: Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.
 0 admitted, 1 refused, 0 failed
+`},
+		"what plugins set is told": {state: []string{shop,
+			"kind: LimitRange\napiVersion: v1\nmetadata: {name: d, namespace: shop}\n" +
+				"spec: {limits: [{type: Container, default: {memory: 512Mi}}]}\n",
+			"kind: ResourceQuota\napiVersion: v1\nmetadata: {name: m, namespace: shop}\nspec: {hard: {limits.memory: 700Mi}}\n"},
+			input: []string{deployment("web", 2),
+				"kind: Pod\napiVersion: v1\nmetadata: {name: p, namespace: shop}\n" +
+					"spec: {containers: [{name: c, image: i, resources: {requests: {memory: 1Gi}}}]}\n"}, want: `
+refused   Deployment shop/web  -:2
+          1 of 2 pods would start, then: by ResourceQuota: pods "web-…" is forbidden: exceeded quota: m, requested: limits.memory=512Mi, used: limits.memory=512Mi, limited: limits.memory=700Mi
+          because: spec.containers[0].resources.limits.memory was set to 512Mi by LimitRanger: LimitRange d
+          to pass: Ask for less, delete what counts for the quota and isn't needed, or have its hard limit raised.
+refused   Pod shop/p           -:12
+          Pod "p" is invalid: spec.containers[0].resources.requests: Invalid value: "1Gi": must be less than or equal to memory limit of 512Mi
+          because: spec.containers[0].resources.limits.memory was set to 512Mi by LimitRanger: LimitRange d
+          to pass: No plugin refused it, but what plugins made of it isn't a valid object. Send what they leave valid, or have what they set changed.
+0 admitted, 2 refused, 0 failed
+`},
+		"the namespace is refused": {input: []string{
+			"kind: Namespace\napiVersion: v1\nmetadata: {name: shop, labels: {pod-security.kubernetes.io/enforce: restrcted}}\n",
+			"kind: ConfigMap\napiVersion: v1\nmetadata: {name: c, namespace: shop}\n"}, want: `
+refused   Namespace shop    -:1
+          by PodSecurity: Namespace "shop" is invalid: metadata.labels[pod-security.kubernetes.io/enforce]: Invalid value: "restrcted": must be one of privileged, baseline, restricted
+          to pass: Give the label pod-security.kubernetes.io/enforce one of the levels privileged, baseline and restricted, did you mean "restricted"?
+refused   ConfigMap shop/c  -:5
+          by NamespaceLifecycle: namespaces "shop" not found
+          because: its Namespace at -:1 was refused
+          to pass: Have its Namespace admitted first.
+0 admitted, 2 refused, 0 failed
 `},
 		"no pods": {state: []string{shop, quota}, input: []string{deployment("web", 5)},
 			options: func(o *review.Options) { o.Pods = false }, want: `
@@ -196,7 +225,7 @@ func judged(t *testing.T, state, objects []string, change func(*review.Options))
 		}
 		return documents
 	}
-	options := review.Options{Config: server.NewConfig(plugins.List), State: read(state), Pods: true}
+	options := review.Options{Config: server.NewConfig(compiled.Plugins), State: read(state), Pods: true}
 	if change != nil {
 		change(&options)
 	}

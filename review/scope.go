@@ -24,8 +24,13 @@ type scope struct {
 }
 
 // A scopeRule has the resources of a rule, in all versions, and the operations. Its lists are those of rules in
-// policies, with "*" and subresources.
-type scopeRule struct{ groups, resources, operations []string }
+// policies, with "*" and subresources. It is for one namespace, or for everything if that is empty.
+type scopeRule struct {
+	groups, resources, operations []string
+	namespace                     string
+	// inAnyGroup is true if the same objects may be served in another group.
+	inAnyGroup bool
+}
 
 // matches reports whether the rule has a request.
 //
@@ -34,7 +39,7 @@ func (r *scopeRule) matches(resource schema.GroupResource, subresource, operatio
 	has := func(list []string, value string) bool {
 		return slices.Contains(list, "*") || slices.Contains(list, value)
 	}
-	return has(r.groups, resource.Group) && has(r.operations, operation) &&
+	return (r.inAnyGroup || has(r.groups, resource.Group)) && has(r.operations, operation) &&
 		slices.ContainsFunc(r.resources, func(pattern string) bool {
 			name, of, _ := strings.Cut(pattern, "/")
 			return (name == "*" || name == resource.Resource) && (of == "*" || of == subresource)
@@ -52,6 +57,15 @@ var makers = map[schema.GroupResource][]schema.GroupResource{
 	{Group: "apps", Resource: "controllerrevisions"}: {{Group: "apps", Resource: "daemonsets"},
 		{Group: "apps", Resource: "statefulsets"}},
 	{Resource: "persistentvolumeclaims"}: {{Group: "apps", Resource: "statefulsets"}},
+}
+
+// in returns the scope of a namespace, or of what has none if it is empty.
+func (s *scope) in(namespace string) *scope {
+	isElsewhere := func(r scopeRule) bool { return r.namespace != "" && r.namespace != namespace }
+	if !slices.ContainsFunc(s.rules, isElsewhere) {
+		return s
+	}
+	return &scope{s.all, slices.DeleteFunc(slices.Clone(s.rules), isElsewhere)}
 }
 
 // has reports whether a candidate may act on objects of a resource, or on what controllers make of them.
@@ -72,6 +86,13 @@ func (s *scope) matches(resource schema.GroupResource) bool {
 	return s.matchesRequest(resource, "", "CREATE") || s.matchesRequest(resource, "", "UPDATE")
 }
 
+// names reports whether a candidate may act on objects of a group by its name, or of any group.
+func (s *scope) names(group string) bool {
+	return s.all || slices.ContainsFunc(s.rules, func(r scopeRule) bool {
+		return slices.Contains(r.groups, "*") || slices.Contains(r.groups, group)
+	})
+}
+
 // matchesRequest reports whether a candidate may act on a request.
 func (s *scope) matchesRequest(resource schema.GroupResource, subresource, operation string) bool {
 	return s.all || slices.ContainsFunc(s.rules, func(r scopeRule) bool {
@@ -79,32 +100,40 @@ func (s *scope) matchesRequest(resource schema.GroupResource, subresource, opera
 	})
 }
 
-// add adds resources of a group, and their subresources.
-func (s *scope) add(group string, resources ...string) {
-	r := scopeRule{groups: []string{group}, operations: []string{"*"}}
-	for _, resource := range resources {
-		r.resources = append(r.resources, resource+"/*")
+// addPlugin adds what a plugin is called for, in a namespace or everywhere if that is empty. Without enforced it leaves
+// out the objects that the plugin enforces.
+func (s *scope) addPlugin(d *plugin.Descriptor, namespace string, enforced bool) {
+	if len(d.Resources) == 0 {
+		s.rules = append(s.rules, scopeRule{[]string{"*"}, []string{"*/*"}, []string{"*"}, namespace, false})
 	}
-	s.rules = append(s.rules, r)
+	for _, r := range d.Resources {
+		if !enforced && slices.ContainsFunc(d.Server.Enforces, func(e plugin.Enforced) bool {
+			return e.Resource == schema.GroupResource{Group: r.Group, Resource: r.Resource}
+		}) {
+			continue
+		}
+		resource := r.Resource
+		if r.Subresource != "" {
+			resource += "/" + r.Subresource
+		}
+		s.rules = append(s.rules, scopeRule{[]string{r.Group}, []string{resource}, []string{"*"}, namespace, false})
+	}
 }
 
-// scopeOfRequests returns the resources about which requests may end otherwise by a trial's candidate.
-func (t *Trial) scopeOfRequests(ctx context.Context) (*scope, error) {
-	o := &t.options
-	s := &scope{all: t.before == nil || o.OtherPlugins || len(o.PodSecurity) > 0}
-	return s, t.addDocuments(ctx, s, o)
-}
-
-// scopeOfObjects returns the resources whose objects a trial's candidate, or what it is compared with, may act on
-// when they are created or updated.
-func (t *Trial) scopeOfObjects(ctx context.Context) (*scope, error) {
+// scopeOf returns the resources about which requests may end otherwise by a trial's candidate, or by what it is compared
+// with.
+func (t *Trial) scopeOf(ctx context.Context) (*scope, error) {
 	o := &t.options
 	s := &scope{all: t.before == nil}
 	if o.OtherPlugins {
 		t.addPlugins(s, o)
 	}
-	if len(o.PodSecurity) > 0 {
-		s.add("", "pods", "podtemplates")
+	for _, d := range t.candidate.reviewer.cluster.server.Plugins() {
+		if d.Name == PodSecurityPlugin(o.Config.Plugins) {
+			for namespace := range o.PodSecurity {
+				s.addPlugin(&d, namespace, false)
+			}
+		}
 	}
 	return s, t.addDocuments(ctx, s, o)
 }
@@ -119,22 +148,12 @@ func (t *Trial) addDocuments(ctx context.Context, s *scope, o *TrialOptions) err
 		if d.Object.GroupVersionKind().Group != admissionregistrationv1.GroupName {
 			continue
 		}
-		for _, side := range []*Judge{t.candidate, t.before} {
-			if side == nil {
-				continue
+		for _, side := range t.sides() {
+			stored, err := side.reviewer.objectNamed(ctx, d.Object)
+			if stored != nil && err == nil {
+				err = t.addDocument(ctx, s, stored)
 			}
-			mapping, err := side.reviewer.cluster.findKind(d.Object)
 			if err != nil {
-				return err
-			}
-			stored, err := side.reviewer.getStored(ctx, mapping, "", d.Object.GetName())
-			if err != nil {
-				return err
-			}
-			if stored == nil {
-				continue
-			}
-			if err := t.addDocument(ctx, s, stored); err != nil {
 				return err
 			}
 		}
@@ -149,7 +168,7 @@ func (t *Trial) isAddition(ctx context.Context) (bool, error) {
 	if t.options.PodSecurity[""] != "" {
 		levels--
 	}
-	if t.before == nil || !t.OnlyRefuses || len(t.options.Against) > 0 || levels > 0 {
+	if t.before == nil || !t.OnlyRefuses || len(t.options.Against) > 0 || levels > 0 || t.options.PodSecurityOverride {
 		return false, nil
 	}
 	r := t.before.reviewer
@@ -178,14 +197,7 @@ func (t *Trial) addPlugins(s *scope, o *TrialOptions) {
 		s.all = true
 	}
 	for _, d := range differ {
-		if len(d.Resources) == 0 {
-			s.all = true
-		}
-		for _, r := range d.Resources {
-			if r.Subresource == "" {
-				s.add(r.Group, r.Resource)
-			}
-		}
+		s.addPlugin(&d, "", true)
 	}
 }
 
@@ -197,8 +209,7 @@ func without(plugins, others []plugin.Descriptor) []plugin.Descriptor {
 	})
 }
 
-// addDocument adds the resources on which an object of a candidate bears. An object of which that isn't known
-// bears on all.
+// addDocument adds the resources on which an object of a candidate bears.
 func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.Unstructured) error {
 	kind := object.GroupVersionKind()
 	switch {
@@ -208,17 +219,15 @@ func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.
 			return err
 		}
 		for _, resource := range quota.Resources(limits) {
-			s.add(resource.Group, resource.Resource)
+			s.rules = append(s.rules, scopeRule{[]string{resource.Group}, []string{resource.Resource + "/*"}, []string{"*"},
+				t.candidate.reviewer.namespaceOf(object), false})
 		}
-	case kind.GroupKind() == schema.GroupKind{Kind: "LimitRange"}:
-		s.add("", "pods", "persistentvolumeclaims")
 	case kind.Group != admissionregistrationv1.GroupName:
-		s.all = true
+		t.addRead(s, object)
 	case strings.HasSuffix(kind.Kind, "PolicyBinding"):
 		return t.addPolicyOf(ctx, s, object)
 	case strings.HasSuffix(kind.Kind, "AdmissionPolicy"):
-		rules, _, _ := unstructured.NestedSlice(object.Object, "spec", "matchConstraints", "resourceRules")
-		s.addRules(rules, isExact(object.Object, "spec", "matchConstraints"))
+		s.addPolicy(object)
 	default:
 		webhooks, _, _ := unstructured.NestedSlice(object.Object, "webhooks")
 		for _, webhook := range webhooks {
@@ -230,27 +239,26 @@ func (t *Trial) addDocument(ctx context.Context, s *scope, object *unstructured.
 	return nil
 }
 
+// addPolicy adds the resources of a policy.
+func (s *scope) addPolicy(policy *unstructured.Unstructured) {
+	rules, _, _ := unstructured.NestedSlice(policy.Object, "spec", "matchConstraints", "resourceRules")
+	s.addRules(rules, isExact(policy.Object, "spec", "matchConstraints"))
+}
+
 // addPolicyOf adds the resources of the policy that a binding names, which the state may have.
 func (t *Trial) addPolicyOf(ctx context.Context, s *scope, binding *unstructured.Unstructured) error {
 	policy := &unstructured.Unstructured{Object: map[string]any{}}
 	policy.SetAPIVersion(binding.GetAPIVersion())
 	policy.SetKind(strings.TrimSuffix(binding.GetKind(), "Binding"))
 	name, _, _ := unstructured.NestedString(binding.Object, "spec", "policyName")
-	for _, side := range []*Judge{t.candidate, t.before} {
-		if side == nil {
-			continue
-		}
-		mapping, err := side.reviewer.cluster.findKind(policy)
-		if err != nil {
-			return err
-		}
-		stored, err := side.reviewer.getStored(ctx, mapping, "", name)
+	policy.SetName(name)
+	for _, side := range t.sides() {
+		stored, err := side.reviewer.objectNamed(ctx, policy)
 		if err != nil {
 			return err
 		}
 		if stored != nil {
-			rules, _, _ := unstructured.NestedSlice(stored.Object, "spec", "matchConstraints", "resourceRules")
-			s.addRules(rules, isExact(stored.Object, "spec", "matchConstraints"))
+			s.addPolicy(stored)
 		}
 	}
 	return nil
@@ -270,11 +278,8 @@ func (s *scope) addRules(rules []any, exact bool) {
 			values, _, _ := unstructured.NestedStringSlice(fields, name)
 			return values
 		}
-		r := scopeRule{groups: list("apiGroups"), resources: list("resources"), operations: list("operations")}
-		if !exact { // the same objects may be served in another group
-			r.groups = []string{"*"}
-		}
-		s.rules = append(s.rules, r)
+		s.rules = append(s.rules, scopeRule{groups: list("apiGroups"), resources: list("resources"),
+			operations: list("operations"), inAnyGroup: !exact})
 	}
 }
 

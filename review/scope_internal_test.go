@@ -64,7 +64,7 @@ func TestScopeOfReplaced(t *testing.T) {
 		t.Fatal(err)
 	}
 	defer trial.Close()
-	s, err := trial.scopeOfRequests(t.Context())
+	s, err := trial.scopeOf(t.Context())
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -197,7 +197,7 @@ func (seq *sequence) begin(q *recorded.Request) bool {
 		key.Namespace = ""
 	}
 	if key.Name == "" {
-		key.Name = unnamed + q.ID
+		key.Name = usage.Unnamed + q.ID
 	}
 	for _, s := range seq.sides() {
 		s.key, s.object, s.old, s.cost = key, q.Object, q.OldObject, nil
@@ -214,9 +214,6 @@ func (seq *sequence) begin(q *recorded.Request) bool {
 	// If both sides have the object, its removal isn't recorded.
 	return seq.candidate.Cost(key) == nil || seq.before == nil || seq.before.Cost(key) != nil
 }
-
-// unnamed begins the name of an object in a sequence whose name the record doesn't show. No object has such a name.
-const unnamed = "#"
 
 var namespaces = schema.GroupResource{Resource: "namespaces"}
 
@@ -377,7 +374,7 @@ func (seq *sequence) countStrangers(q *recorded.Request, was bool) {
 	if seq.strangers++; seq.stranger == "" {
 		seq.stranger = Object(objectOfRecord(q)).String()
 	}
-	if s.HasNamed(s.key.Namespace, s.key.Resource, unnamed) {
+	if s.HasUnnamed(s.key.Namespace, s.key.Resource) {
 		// It may be the object whose name wasn't recorded when it was created.
 		for _, s := range seq.sides() {
 			s.Forget(s.key.Namespace, s.key.Resource)

@@ -14,7 +14,9 @@ import (
 	"net/url"
 	"os"
 	"path/filepath"
+	"regexp"
 	"slices"
+	"strings"
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	"k8s.io/apimachinery/pkg/api/meta"
@@ -54,9 +56,17 @@ type cluster struct {
 	// undescribed are the definitions of custom resources, by name, of which the server's OpenAPI
 	// documents may not tell yet. mutated are the API groups of which policies may need them; "*" for all.
 	undescribed map[string]*unstructured.Unstructured
-	mutated     map[string]bool
-	// refused has the kinds whose CustomResourceDefinitions were refused, with the definitions' sources.
-	refused map[schema.GroupKind]input.Source
+	// params has the kinds of which policies have params.
+	params  map[schema.GroupKind]bool
+	mutated map[string]bool
+	// stored has the version in which the objects of each of these kinds are stored.
+	stored map[schema.GroupKind]string
+	// refused has the kinds whose CustomResourceDefinitions were refused, with the definitions' sources. unserved has
+	// the definitions that are stored and not served, by their names.
+	refused  map[schema.GroupKind]input.Source
+	unserved map[string]unserved
+	// refusedNamespaces are the namespaces that were refused.
+	refusedNamespaces map[string]input.Source
 	// aggregated reports whether ClusterRoles have the rules of those that they aggregate.
 	aggregated bool
 	// keys are the keys under which the store has the objects of a resource, as far as they are
@@ -108,8 +118,10 @@ func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cl
 	go func() { ended <- s.Run(ctx) }()
 	c := &cluster{server: s, store: s.Etcd().Client().KV, handler: s.Handler(false), authorizing: s.Handler(true),
 		custom: map[schema.GroupVersionKind]*meta.RESTMapping{}, refused: map[schema.GroupKind]input.Source{},
-		undescribed: map[string]*unstructured.Unstructured{}, mutated: map[string]bool{},
-		keys: map[schema.GroupResource]string{}}
+		stored: map[schema.GroupKind]string{}, unserved: map[string]unserved{},
+		undescribed: map[string]*unstructured.Unstructured{}, params: map[schema.GroupKind]bool{}, mutated: map[string]bool{},
+		refusedNamespaces: map[string]input.Source{},
+		keys:              map[schema.GroupResource]string{}}
 	c.stop = func() error {
 		cancel()
 		return errors.Join(<-ended, os.RemoveAll(dir))
@@ -129,8 +141,8 @@ func startClusterIn(ctx context.Context, config *server.Config, dir string) (*cl
 }
 
 // admin may do everything.
-var admin = &user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup,
-	user.AllAuthenticated}}
+var admin = withCredential(&user.DefaultInfo{Name: "kubernetes-admin", Groups: []string{user.SystemPrivilegedGroup,
+	user.AllAuthenticated}})
 
 // config returns the configuration of a client whose requests don't leave the process.
 func (c *cluster) config() *rest.Config {
@@ -198,8 +210,11 @@ func (a *answer) message() string {
 		return http.StatusText(a.code)
 	}
 	message, _, _ := unstructured.NestedString(a.object.Object, "message")
-	return message
+	return schemeName.ReplaceAllString(message, "")
 }
+
+// schemeName matches the name of a Go scheme, a line of the server's source, in the error of a kind that it doesn't have.
+var schemeName = regexp.MustCompile(` in scheme "[^"]*"`)
 
 func (c call) path() string {
 	gv := c.resource.Resource.GroupVersion()
@@ -285,14 +300,29 @@ func (c *cluster) findKind(object *unstructured.Unstructured) (*meta.RESTMapping
 	if mapping := c.custom[kind]; mapping != nil {
 		return mapping, nil
 	}
+	for _, definition := range c.unserved {
+		if definition.kind == kind.GroupKind() {
+			return nil, unservedKindError{kind, definition.why}
+		}
+	}
 	mapping, err := c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
-	if meta.IsNoMatchError(err) {
-		return nil, unknownKindError{kind, c.suggestFor(kind)}
+	if meta.IsNoMatchError(err) || err == nil && c.isLowered(mapping) {
+		return nil, c.unknownKind(kind)
 	}
 	if err != nil {
 		return nil, fmt.Errorf("finding out how %s is served: %w", kind, err)
 	}
 	return mapping, nil
+}
+
+// isLowered reports whether a mapping is that of a kind in lower case, which the mapper has beside each kind.
+func (c *cluster) isLowered(mapping *meta.RESTMapping) bool {
+	kind := mapping.GroupVersionKind.Kind
+	if kind != strings.ToLower(kind) {
+		return false
+	}
+	served, err := c.mapper.KindFor(mapping.Resource)
+	return err == nil && served.Kind != kind
 }
 
 // findResource returns the mapping by which a resource is served.
@@ -313,10 +343,31 @@ func (c *cluster) findResource(resource schema.GroupVersionResource) (*meta.REST
 	return c.mapper.RESTMapping(kind.GroupKind(), kind.Version)
 }
 
+// An unserved is a CustomResourceDefinition that is not served: its kind, and the server's reason.
+type unserved struct {
+	kind schema.GroupKind
+	why  string
+}
+
+// An unservedKindError says that a kind is not served although its CustomResourceDefinition is stored.
+type unservedKindError struct {
+	kind schema.GroupVersionKind
+	why  string
+}
+
+// Error names the kind and the server's reason.
+func (e unservedKindError) Error() string {
+	return fmt.Sprintf("no matches for kind %q in version %q: its CustomResourceDefinition %s", e.kind.Kind,
+		e.kind.GroupVersion(), e.why)
+}
+
 // An unknownKindError says that a kind is not served.
 type unknownKindError struct {
 	kind       schema.GroupVersionKind
 	suggestion string
+	// isForeign reports whether the kind is that of a CustomResourceDefinition that isn't there, as far as anybody can
+	// tell. Otherwise it is misspelt, or not served any more.
+	isForeign bool
 }
 
 // Error names the kind, and what it was likely meant to be.

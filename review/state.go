@@ -9,17 +9,13 @@ import (
 	"fmt"
 	"net/http"
 	"net/url"
-	"slices"
 	"strconv"
 	"strings"
-	"time"
 
 	"golang.org/x/sync/errgroup"
-	extensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/internal/review/input"
@@ -69,8 +65,7 @@ type putter func(context.Context, *unstructured.Unstructured) (*unstructured.Uns
 // failed if a document can't be stored, and stops if failed returns an error.
 func (r *Reviewer) store(ctx context.Context, documents []input.Document, put putter,
 	failed func(input.Document, error) error) error {
-	documents, _ = input.Ordered(documents, r.scopedNamespace)
-	slices.SortStableFunc(documents, func(a, b input.Document) int { return loadingPhase(a) - loadingPhase(b) })
+	documents, _ = input.Ordered(documents, r.scopedNamespace, loadingPhase)
 	var all []*unstructured.Unstructured
 	for _, d := range documents {
 		stored, err := put(ctx, d.Object.DeepCopy())
@@ -93,8 +88,8 @@ func (r *Reviewer) store(ctx context.Context, documents []input.Document, put pu
 }
 
 // loadingPhase returns the phase in which an object of the state is stored.
-func loadingPhase(d input.Document) int {
-	switch kind := d.Object.GroupVersionKind().GroupKind(); {
+func loadingPhase(object *unstructured.Unstructured) int {
+	switch kind := object.GroupVersionKind().GroupKind(); {
 	case kind == definitionKind, kind == serviceRange:
 		return 0
 	case kind.Group == "admissionregistration.k8s.io":
@@ -118,9 +113,18 @@ func (r *Reviewer) load(ctx context.Context, object *unstructured.Unstructured) 
 	return r.awaitObject(ctx, stored)
 }
 
-// put is the putter of objects of files, whose fields the server must know.
+// put is the putter of objects of files, whose fields the server must know. With AllowIncomplete it leaves others out,
+// with a note.
 func (r *Reviewer) put(ctx context.Context, object *unstructured.Unstructured) (*unstructured.Unstructured, error) {
-	stored, _, err := r.putValidated(ctx, object, metav1.FieldValidationStrict)
+	if !r.options.AllowIncomplete {
+		stored, _, err := r.putValidated(ctx, object, metav1.FieldValidationStrict)
+		return stored, err
+	}
+	stored, fields, err := r.putValidated(ctx, object, metav1.FieldValidationIgnore)
+	if len(fields) > 0 && err == nil {
+		r.notes = append(r.notes, fmt.Sprintf("%s %s: left out of the state: fields that Kubernetes doesn't have: %s",
+			object.GetKind(), object.GetName(), strings.Join(fields, ", ")))
+	}
 	return stored, err
 }
 
@@ -151,7 +155,7 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	_ *unstructured.Unstructured, fields []string, _ error) {
 	object, err := r.convertToServed(object)
 	var unknown unknownKindError
-	if errors.As(err, &unknown) && r.options.IgnoreUnknown {
+	if errors.As(err, &unknown) && unknown.isForeign && r.options.IgnoreUnknown {
 		r.notes = append(r.notes, fmt.Sprintf("%s: left out of the state: %s", unknown.kind.Kind, unknown.short()))
 		return nil, nil, nil
 	} else if err != nil {
@@ -173,6 +177,9 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 	object.SetResourceVersion("")
 	object.SetManagedFields(nil)
 	c.body = makeCreatable(object)
+	if r.givesAccounts && object.GroupVersionKind().GroupKind() == podKind {
+		defaultAccountName(c.body)
+	}
 	if err := r.awaitParamKind(ctx, object); err != nil {
 		return nil, nil, err
 	}
@@ -202,9 +209,9 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 			return nil, nil, err
 		}
 	}
-	fields = r.cluster.server.UnknownFields(mapping.Resource, object)
+	fields, _ = r.cluster.server.CheckFields(mapping.Resource, object)
 	if !a.ok() {
-		return nil, nil, errors.New(withSuggestions(object.GroupVersionKind(), a.message(), fields))
+		return nil, nil, errors.New(r.withSuggestions(*mapping, a.message(), fields))
 	}
 	stored, err := r.restate(ctx, mapping, c.namespace, a.object, object)
 	if err != nil {
@@ -215,7 +222,13 @@ func (r *Reviewer) putValidated(ctx context.Context, object *unstructured.Unstru
 			return nil, nil, err
 		}
 	}
-	return stored, fields, r.complete(ctx, stored)
+	if err := r.complete(ctx, stored); err != nil {
+		return stored, fields, err
+	}
+	if definition, ok := r.cluster.unserved[stored.GetName()]; ok && mapping.GroupVersionKind.GroupKind() == definitionKind {
+		r.notes = append(r.notes, "state: CustomResourceDefinition "+definition.why)
+	}
+	return stored, fields, nil
 }
 
 // loadStatus writes the status of a stored object through the API, and returns the stored object.
@@ -274,8 +287,11 @@ func (r *Reviewer) complete(ctx context.Context, object *unstructured.Unstructur
 			return err
 		}
 	case definitionKind:
-		if err := r.awaitResource(ctx, object); err != nil {
+		if err := r.awaitDefinition(ctx, object); err != nil {
 			return err
+		}
+		if _, ok := r.cluster.unserved[object.GetName()]; ok {
+			return nil
 		}
 		r.cluster.undescribed[object.GetName()] = object
 		return r.awaitDescribed(ctx)
@@ -344,78 +360,6 @@ func (r *Reviewer) addDefaultAccount(ctx context.Context, namespace string) erro
 	}
 	if !a.ok() && a.code != http.StatusConflict {
 		return errors.New(a.message())
-	}
-	return nil
-}
-
-const (
-	// resourcePoll is the time between checks whether a custom resource is served. resourceTimeout
-	// bounds how long a custom resource, or another write, may take to be in force.
-	resourcePoll    = 5 * time.Millisecond
-	resourceTimeout = 30 * time.Second
-)
-
-// awaitResource waits until the resource of a CustomResourceDefinition is served, and then adds it to
-// c.custom: discovery would take longer.
-func (r *Reviewer) awaitResource(ctx context.Context, definition *unstructured.Unstructured) error {
-	text := func(path ...string) string {
-		s, _, _ := unstructured.NestedString(definition.Object, path...)
-		return s
-	}
-	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
-	defer cancel()
-	versions, _, _ := unstructured.NestedSlice(definition.Object, "spec", "versions")
-	for _, version := range versions {
-		fields, _ := version.(map[string]any)
-		name, _, _ := unstructured.NestedString(fields, "name")
-		kind := schema.GroupVersionKind{Group: text("spec", "group"), Version: name, Kind: text("spec", "names",
-			"kind")}
-		if served, _, _ := unstructured.NestedBool(fields, "served"); !served {
-			delete(r.cluster.custom, kind)
-			continue
-		}
-		mapping := &meta.RESTMapping{GroupVersionKind: kind, Scope: meta.RESTScopeRoot,
-			Resource: kind.GroupVersion().WithResource(text("spec", "names", "plural"))}
-		for {
-			a, err := r.cluster.do(ctx, call{verb: http.MethodGet, as: admin, resource: *mapping})
-			if err != nil {
-				return err
-			}
-			if a.ok() {
-				break
-			}
-			select {
-			case <-ctx.Done():
-				return fmt.Errorf("%s is not served after %s", mapping.Resource.GroupResource(), resourceTimeout)
-			case <-time.After(resourcePoll):
-			}
-		}
-		if text("spec", "scope") == "Namespaced" {
-			mapping.Scope = meta.RESTScopeNamespace
-		}
-		r.cluster.custom[kind] = mapping
-	}
-	return nil
-}
-
-// awaitDescribed waits until the server's OpenAPI documents describe the custom resources that were
-// defined, if a policy may need that: it fails as long as it doesn't find a kind's schema.
-func (r *Reviewer) awaitDescribed(ctx context.Context) error {
-	ctx, cancel := context.WithTimeout(ctx, resourceTimeout)
-	defer cancel()
-	for name, object := range r.cluster.undescribed {
-		group, _, _ := unstructured.NestedString(object.Object, "spec", "group")
-		if !r.cluster.mutated[group] && !r.cluster.mutated["*"] {
-			continue
-		}
-		definition := &extensionsv1.CustomResourceDefinition{}
-		if err := runtime.DefaultUnstructuredConverter.FromUnstructured(object.Object, definition); err != nil {
-			return fmt.Errorf("definition %q: %w", name, err)
-		}
-		if err := r.cluster.server.AwaitDescribed(ctx, definition); err != nil {
-			return fmt.Errorf("the OpenAPI documents don't describe %s: %w", name, err)
-		}
-		delete(r.cluster.undescribed, name)
 	}
 	return nil
 }

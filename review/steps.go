@@ -7,25 +7,29 @@ import (
 	"fmt"
 	"strings"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/decision/why"
 )
 
 // changes returns the fields that plugins, webhooks and policies changed, as a diff: each with its
-// value in the manifest, if it has one, and the new value.
-func changes(r *Result) []string {
+// value in the object as it was sent, if it has one, and the new value. The lines that say who changed
+// them begin with changed.
+func changes(d *v1alpha1.Decision, object *unstructured.Unstructured, changed string) []string {
 	var lines []string
 	by := ""
-	var object map[string]any
-	if r.Sent != nil {
-		object = r.Sent.Object
+	var fields map[string]any
+	if object != nil {
+		fields = object.Object
 	}
-	sent := why.NewSentObject(r.Decision, object)
-	for i, c := range why.Explain(r.Decision, nil).Changes {
+	sent := why.NewSentObject(d, fields)
+	for i, c := range why.Explain(d, nil).Changes {
 		if source := c.Source.String(); source != by || i == 0 {
 			by = source
-			lines = append(lines, "changed by "+by+":")
+			lines = append(lines, changed+" by "+by+":")
 		}
 		if before, ok := sent.Value(c.Field); ok && before != c.Value && c.Value != decision.HiddenValue {
 			lines = append(lines, fmt.Sprintf("- %s: %s", c.Field, before))
@@ -36,9 +40,9 @@ func changes(r *Result) []string {
 			lines = append(lines, fmt.Sprintf("+ %s: %s", c.Field, c.Value))
 		}
 	}
-	for i := range r.Decision.Steps {
-		if r.Decision.Steps[i].PatchCut {
-			lines = append(lines, "changed by "+r.Decision.Steps[i].Plugin+": more than is shown")
+	for i := range d.Steps {
+		if d.Steps[i].PatchCut {
+			lines = append(lines, changed+" by "+d.Steps[i].Plugin+": more than is shown")
 		}
 	}
 	return lines
@@ -54,11 +58,8 @@ func steps(d *v1alpha1.Decision) []string {
 		if s.Round > 0 {
 			line += ", once more"
 		}
-		switch n := len(s.Patch); {
-		case n == 1:
-			line += ", 1 change"
-		case n > 1:
-			line += fmt.Sprintf(", %d changes", n)
+		if n := len(s.Patch); n > 0 {
+			line += ", " + count.Of(n, "change")
 		}
 		if s.Message != "" {
 			line += ": " + s.Message

@@ -16,6 +16,7 @@ import (
 
 	clientv3 "go.etcd.io/etcd/client/v3"
 	batchv1 "k8s.io/api/batch/v1"
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/api/equality"
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
@@ -68,6 +69,17 @@ func makeCreatable(object *unstructured.Unstructured) *unstructured.Unstructured
 		unstructured.RemoveNestedField(object.Object, "metadata", field)
 	}
 	return object
+}
+
+// defaultAccountName gives a pod the service account that the plugin ServiceAccount gives to every pod but mirror
+// pods when it is created. Without one, the plugin refuses updates of the pod's ephemeral containers.
+func defaultAccountName(pod *unstructured.Unstructured) {
+	spec, ok, _ := unstructured.NestedMap(pod.Object, "spec")
+	_, isMirror := pod.GetAnnotations()[corev1.MirrorPodAnnotationKey]
+	if !ok || isMirror || cmp.Or(spec["serviceAccountName"], spec["serviceAccount"], any("")) != any("") {
+		return
+	}
+	_ = unstructured.SetNestedField(pod.Object, "default", "spec", "serviceAccountName")
 }
 
 // mergeStated returns a stored object with the fields of a document of the state that no client can
@@ -288,6 +300,7 @@ func (r *Reviewer) convertToServed(object *unstructured.Unstructured) (*unstruct
 // resources. If the server couldn't when it reads the policy, it would only try again later.
 func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unstructured) error {
 	for kind := range live.ParamKinds([]*unstructured.Unstructured{policy}) {
+		r.cluster.params[kind.GroupKind()] = true
 		if r.cluster.custom[kind] == nil {
 			continue
 		}
@@ -301,9 +314,9 @@ func (r *Reviewer) awaitParamKind(ctx context.Context, policy *unstructured.Unst
 }
 
 // withSuggestions adds the fields that were likely meant to a server's message about unknown fields.
-func withSuggestions(kind schema.GroupVersionKind, message string, unknown []string) string {
+func (r *Reviewer) withSuggestions(mapping meta.RESTMapping, message string, unknown []string) string {
 	for _, field := range unknown {
-		if meant := suggestField(kind, field); meant != "" {
+		if meant := r.suggestField(mapping, field); meant != "" {
 			quoted := strconv.Quote(field)
 			message = strings.ReplaceAll(message, quoted, fmt.Sprintf("%s (did you mean %q?)", quoted, meant))
 		}

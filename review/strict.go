@@ -7,17 +7,14 @@ import (
 	"encoding/json"
 	"fmt"
 	"net/http"
-	"reflect"
+	"regexp"
 	"strings"
 
 	"k8s.io/apimachinery/pkg/api/validation"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/client-go/kubernetes/scheme"
 
-	"gatehouse.dev/internal/nearest"
 	"gatehouse.dev/internal/review/input"
 )
 
@@ -28,19 +25,42 @@ var Validations = map[string]string{
 	"ignore": metav1.FieldValidationIgnore, "false": metav1.FieldValidationIgnore,
 }
 
-// noteUnknownFields notes the fields that the object's kind doesn't have, if the call was refused for
-// them. If the call is a patch, the message names the fields alone, and not the patch.
-func (r *Reviewer) noteUnknownFields(result *Result, c *call, code int) {
-	if c.query.Get("fieldValidation") != metav1.FieldValidationStrict ||
-		code != http.StatusBadRequest && code != http.StatusUnprocessableEntity {
+// notTyped matches the message of a server-side apply of an object that isn't one of its kind. The server answers
+// 500, and the object is at fault.
+//
+// Source: k8s.io/apimachinery/pkg/util/managedfields/internal/structuredmerge.go 5a4aac95
+var notTyped = regexp.MustCompile(`^failed to (?:create typed patch object|convert new object) \(`)
+
+// noteFields notes the fields that the object's kind doesn't have, if the call was refused for them. If the call
+// is a merge patch, the message names the fields alone, unknown ones or one of another type, and not the patch.
+func (r *Reviewer) noteFields(result *Result, c *call, code int) {
+	if code != http.StatusBadRequest && code != http.StatusUnprocessableEntity && !notTyped.MatchString(result.Message) {
 		return
 	}
-	result.UnknownFields = r.cluster.server.UnknownFields(c.resource.Resource, result.Sent)
-	if c.verb != http.MethodPatch || len(result.UnknownFields) == 0 {
+	unknown, err := r.cluster.server.CheckFields(c.resource.Resource, result.Sent)
+	isMergePatch := c.verb == http.MethodPatch && c.contentType != applyType
+	if err != nil && isMergePatch {
+		kind := c.resource.GroupVersionKind
+		result.Message = fmt.Sprintf("%s in version %q cannot be handled as a %s: %v", kind.Kind,
+			kind.Version, kind.Kind, err) // as the server says of an object that is created
+	}
+	if c.query.Get("fieldValidation") != metav1.FieldValidationStrict && !notTyped.MatchString(result.Message) {
+		return
+	}
+	result.UnknownFields = unknown
+	for _, field := range result.UnknownFields {
+		if name := r.suggestField(c.resource, field); name != "" {
+			if result.Suggestions == nil {
+				result.Suggestions = map[string]string{}
+			}
+			result.Suggestions[field] = name
+		}
+	}
+	if len(unknown) == 0 || !isMergePatch {
 		return
 	}
 	var errs []error
-	for _, field := range result.UnknownFields {
+	for _, field := range unknown {
 		errs = append(errs, fmt.Errorf("unknown field %q", field))
 	}
 	result.Message = runtime.NewStrictDecodingError(errs).Error()
@@ -48,10 +68,9 @@ func (r *Reviewer) noteUnknownFields(result *Result, c *call, code int) {
 
 // unknownFieldsRemedy says what to do about the unknown fields of an object.
 func (r *Result) unknownFieldsRemedy() string {
-	kind := schema.FromAPIVersionAndKind(r.Object.APIVersion, r.Object.Kind)
 	var meant []string
 	for _, field := range r.UnknownFields {
-		if name := suggestField(kind, field); name != "" {
+		if name := r.Suggestions[field]; name != "" {
 			meant = append(meant, fmt.Sprintf("%s: did you mean %q?", field, name))
 		}
 	}
@@ -59,55 +78,13 @@ func (r *Result) unknownFieldsRemedy() string {
 	if len(meant) > 0 {
 		which = " (" + strings.Join(meant, " ") + ")"
 	}
+	if notTyped.MatchString(r.Message) { // whatever --validate says
+		return "Correct what the message names or remove it" + which + "."
+	}
 	if len(r.UnknownFields) == 1 {
 		return "Correct the field or remove it" + which + ". With --validate=warn the server drops it."
 	}
 	return "Correct the fields or remove them" + which + ". With --validate=warn the server drops them."
-}
-
-// suggestField returns the field for which an unknown field was likely meant, or "". It knows only
-// Kubernetes' own kinds.
-func suggestField(kind schema.GroupVersionKind, path string) string {
-	object, err := scheme.Scheme.New(kind)
-	if err != nil {
-		return ""
-	}
-	in := reflect.TypeOf(object)
-	parts := strings.Split(path, ".")
-	for i, part := range parts {
-		for in.Kind() == reflect.Pointer || in.Kind() == reflect.Slice || in.Kind() == reflect.Map {
-			in = in.Elem()
-		}
-		if in.Kind() != reflect.Struct {
-			return ""
-		}
-		fields := jsonFields(in)
-		name, _, _ := strings.Cut(part, "[")
-		next, ok := fields[name]
-		if i == len(parts)-1 {
-			var names []string
-			for known := range fields {
-				names = append(names, known)
-			}
-			return nearest.To(name, names)
-		}
-		if !ok {
-			return ""
-		}
-		in = next
-	}
-	return ""
-}
-
-// jsonFields returns the types of a struct's fields, by their names in JSON.
-func jsonFields(in reflect.Type) map[string]reflect.Type {
-	all := map[string]reflect.Type{}
-	for _, field := range reflect.VisibleFields(in) {
-		if name, _, _ := strings.Cut(field.Tag.Get("json"), ","); name != "" && name != "-" {
-			all[name] = field.Type
-		}
-	}
-	return all
 }
 
 // applyNotes returns why `kubectl apply` doesn't accept an object that the server accepts.

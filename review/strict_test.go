@@ -76,8 +76,8 @@ spec:
 			"admitted  Service shop/s  -:1\n" + admitted},
 		"of a custom resource": {[]string{shop, gates}, gate, nil, "refused   Gate shop/g  -:1\n" +
 			"          Gate in version \"v1\" cannot be handled as a Gate: strict decoding error: unknown field " +
-			"\"spec.opne\"\n          to pass: Correct the field or remove it. With --validate=warn the server drops " +
-			"it.\n" + refused},
+			"\"spec.opne\"\n          to pass: Correct the field or remove it (spec.opne: did you mean \"open\"?). With " +
+			"--validate=warn the server drops it.\n" + refused},
 		"of a custom resource's metadata": {[]string{shop, gates},
 			strings.NewReplacer("opne", "open", "name: g", "name: g, lables: {}").Replace(gate), nil,
 			"refused   Gate shop/g  -:1\n          Gate in version \"v1\" cannot be handled as a Gate: strict " +
@@ -86,6 +86,48 @@ spec:
 	} {
 		t.Run(name, func(t *testing.T) {
 			if diff := cmp.Diff(test.want, judged(t, test.state, []string{test.input}, test.options)); diff != "" {
+				t.Errorf("-want +got:\n%s", diff)
+			}
+		})
+	}
+}
+
+// A server-side apply of what isn't an object of its kind is refused, although the server answers 500, and a merge
+// patch with a value of another type is refused with the field's name, as the creation is.
+func TestFieldsOfApply(t *testing.T) {
+	object := func(containers string) string {
+		return "kind: Deployment\napiVersion: apps/v1\nmetadata: {name: w, namespace: shop}\nspec: {selector: " +
+			"{matchLabels: {a: w}}, template: {metadata: {labels: {a: w}}, spec: {containers: [{name: c, image: i, " +
+			containers + "}]}}}\n"
+	}
+	stored := object("env: [{name: X, value: a}]")
+	const not = "          failed to create typed patch object (shop/w; apps/v1, Kind=Deployment): " +
+		`.spec.template.spec.containers[name="c"]`
+	const remedy = "          to pass: No plugin refused it: correct in what was applied the fields that the message names. " +
+		"They are unknown, twice there, or of another type.\n"
+	for name, test := range map[string]struct {
+		input     string
+		operation review.Operation
+		want      string
+	}{
+		"misspelt": {object("imagePulPolicy: Always"), review.Apply, not + ".imagePulPolicy: field not declared in schema\n" +
+			"          to pass: Correct what the message names or remove it " +
+			"(spec.template.spec.containers[0].imagePulPolicy: did you mean \"imagePullPolicy\"?).\n"},
+		"of another type": {object("env: [{name: X, value: 1}]"), review.Apply,
+			not + `.env[name="X"].value: expected string, got &value.valueUnstructured{Value:1}` + "\n" + remedy},
+		"twice": {object("env: [{name: X}, {name: X}]"), review.Apply,
+			not + `.env: duplicate entries for key [name="X"]` + "\n" + remedy},
+		"of another type in a merge patch": {object("env: [{name: X, value: 1}]"), "",
+			"          Deployment in version \"v1\" cannot be handled as a Deployment: json: cannot unmarshal number " +
+				"into Go struct field EnvVar.spec.template.spec.containers.env.value of type string\n" +
+				"          to pass: No plugin refused it: what came of it isn't a valid object. Change the fields named.\n"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			want := "refused   Deployment shop/w  -:1\n" + test.want + "0 admitted, 1 refused, 0 failed\n"
+			got := judged(t, []string{shop, stored}, []string{test.input}, func(o *review.Options) {
+				o.Operation = test.operation
+			})
+			if diff := cmp.Diff(want, got); diff != "" {
 				t.Errorf("-want +got:\n%s", diff)
 			}
 		})

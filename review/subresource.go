@@ -56,6 +56,9 @@ func (r *Reviewer) callSubresource(ctx context.Context, object *unstructured.Uns
 		query: url.Values{"fieldValidation": {cmp.Or(r.options.FieldValidation, metav1.FieldValidationStrict)}}}
 	connects := strings.HasSuffix(object.GetKind(), "Options")
 	operation, verb := r.options.Operation, ""
+	if manager, ok := fieldManagers[operation]; ok {
+		c.query.Set("fieldManager", manager)
+	}
 	if operation == "" {
 		switch {
 		case connects:

@@ -115,21 +115,7 @@ func (t *totals) addCluster(ctx context.Context, a *auditing) error {
 
 // counts reports whether a quota of a namespace counts a resource. The empty namespace stands for all.
 func (t *totals) counts(namespace string, resource schema.GroupResource) bool {
-	for _, side := range t.sides() {
-		for _, in := range side.Namespaces() {
-			if namespace != "" && in != namespace {
-				continue
-			}
-			for _, limits := range side.Of(in) {
-				for name := range limits.Spec.Hard {
-					if quota.CanUse(resource, name) {
-						return true
-					}
-				}
-			}
-		}
-	}
-	return false
+	return t.candidate.Counts(namespace, resource) || t.before != nil && t.before.Counts(namespace, resource)
 }
 
 func (t *totals) forget(namespace string, resource schema.GroupResource) {

@@ -7,15 +7,12 @@ import (
 	"bytes"
 	"context"
 	"errors"
-	"fmt"
-	"maps"
-	"os"
 	"slices"
 	"strings"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
-	podsecurity "k8s.io/pod-security-admission/api"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/judge"
@@ -38,6 +35,10 @@ type Trial struct {
 	// its webhook configurations.
 	namespaceLabels bool
 	ownWebhooks     map[string]bool
+	// deciders are the policies, bindings and webhook configurations of both sides.
+	deciders []*unstructured.Unstructured
+	// assumed are the namespaces of the options' PodSecurity that the state doesn't have.
+	assumed []string
 }
 
 // TrialOptions are the options of a Trial.
@@ -60,6 +61,8 @@ type TrialOptions struct {
 	// PodSecurity has Pod Security Standards that the candidate enforces, by namespace: privileged, baseline or
 	// restricted. The empty namespace stands for all that have no label for it. The plugin PodSecurity must run.
 	PodSecurity map[string]string
+	// PodSecurityOverride says that the level of the empty namespace is for all namespaces, whatever their labels are.
+	PodSecurityOverride bool
 }
 
 // StartTrial starts the servers of a trial, and gives them their state. The caller must Close the Trial.
@@ -78,7 +81,6 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 	if t.candidate, err = startCandidate(ctx, &options); err != nil {
 		return nil, err
 	}
-	sides := []*Judge{t.candidate}
 	t.inspect(&options)
 	t.options = options
 	t.Trial.Candidate = t.candidate.Judge
@@ -95,11 +97,10 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 		if err := t.before.checkQuotaPlugin(options.Against); err != nil {
 			return nil, err
 		}
-		sides = append(sides, t.before)
 	}
 	if options.Live != nil {
 		var kinds []*Reviewer
-		for _, side := range sides {
+		for _, side := range t.sides() {
 			kinds = append(kinds, side.reviewer)
 		}
 		want := live.Want{}
@@ -111,7 +112,7 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 			return nil, err
 		}
 		state.Objects = slices.DeleteFunc(state.Objects, without)
-		for _, side := range sides {
+		for _, side := range t.sides() {
 			if err := side.reviewer.loadCluster(ctx, state); err != nil {
 				return nil, err
 			}
@@ -120,64 +121,47 @@ func StartTrial(ctx context.Context, options TrialOptions) (_ *Trial, err error)
 	if err := t.candidate.reviewer.Load(ctx, options.Candidate); err != nil {
 		return nil, err
 	}
-	if err := t.labelNamespaces(ctx, options.PodSecurity); err != nil {
-		return nil, err
-	}
-	t.notes = append(t.candidate.Notes(), t.candidate.reviewer.PolicyWarnings(options.Candidate)...)
-	if t.before == nil {
-		return t, nil
-	}
-	return t, t.before.reviewer.Load(ctx, options.Against)
-}
-
-// startCandidate starts the candidate's judge with the state alone.
-func startCandidate(ctx context.Context, options *TrialOptions) (*Judge, error) {
-	level := options.PodSecurity[""]
-	if level == "" {
-		return startJudge(ctx, options.Options, options.Quotas)
-	}
-	if options.Config.Admission.ConfigFile != "" {
-		return nil, fmt.Errorf("%s: %s can't have another level besides: set it in that file",
-			options.Config.Admission.ConfigFile, PodSecurityPlugin(options.Config.Plugins))
-	}
-	file, err := os.CreateTemp("", "gatehouse-pod-security-*.yaml") // whose mode is 0600
+	warnings, err := t.candidate.reviewer.PolicyWarnings(ctx, options.Candidate)
 	if err != nil {
 		return nil, err
 	}
-	defer os.Remove(file.Name())
-	_, err = fmt.Fprintf(file, podSecurityConfiguration, PodSecurityPlugin(options.Config.Plugins), level)
-	if err := errors.Join(err, file.Close()); err != nil {
+	t.notes = append(t.candidate.Notes(), warnings...)
+	if err := t.labelNamespaces(ctx, &options); err != nil {
 		return nil, err
 	}
-	config := *options.Config
-	config.Admission.ConfigFile, options.Config = file.Name(), &config
-	return startJudge(ctx, options.Options, options.Quotas)
+	if t.before != nil {
+		if err := t.before.reviewer.Load(ctx, options.Against); err != nil {
+			return nil, err
+		}
+	}
+	if err := t.addNamespaces(ctx, &options); err != nil {
+		return nil, err
+	}
+	return t, t.checkActs(ctx)
 }
 
-// podSecurityConfiguration is the configuration of PodSecurity with a level for namespaces without a
-// label.
-const podSecurityConfiguration = `apiVersion: apiserver.config.k8s.io/v1
-kind: AdmissionConfiguration
-plugins:
-- name: %s
-  configuration:
-    apiVersion: pod-security.admission.config.k8s.io/v1
-    kind: PodSecurityConfiguration
-    defaults: {enforce: %s, enforce-version: latest}
-`
+// addNamespaces adds the namespaces that one side alone has, because the state lacks them, to the other, without labels.
+func (t *Trial) addNamespaces(ctx context.Context, o *TrialOptions) error {
+	for _, d := range slices.Concat(o.Candidate, o.Against) {
+		if d.Object.GroupVersionKind().GroupKind() != (schema.GroupKind{Kind: "Namespace"}) {
+			continue
+		}
+		for _, side := range t.sides() {
+			stored, err := side.reviewer.objectNamed(ctx, newNamespace(d.Object.GetName()))
+			if stored == nil && err == nil {
+				err = side.reviewer.Load(ctx, []input.Document{{Object: newNamespace(d.Object.GetName())}})
+			}
+			if err != nil {
+				return err
+			}
+		}
+	}
+	return nil
+}
 
 // PolicyPlugins returns the names of the plugins that enforce policies and webhook configurations.
 func PolicyPlugins(list []plugin.Descriptor) []string {
 	return enforcing(list, func(e plugin.Enforced) bool { return e.Resource.Group == admissionregistrationv1.GroupName })
-}
-
-// PodSecurityPlugin returns the name of the plugin that enforces Pod Security Standards; empty if there is
-// none.
-func PodSecurityPlugin(list []plugin.Descriptor) string {
-	names := enforcing(list, func(e plugin.Enforced) bool {
-		return e.Labels != "" && strings.HasPrefix(podsecurity.EnforceLevelLabel, e.Labels)
-	})
-	return strings.Join(names, "")
 }
 
 // enforcing returns the names of the plugins that enforce certain objects.
@@ -191,34 +175,6 @@ func enforcing(list []plugin.Descriptor, is func(plugin.Enforced) bool) []string
 	return names
 }
 
-// labelNamespaces gives namespaces of the candidate a label with their level.
-func (t *Trial) labelNamespaces(ctx context.Context, levels map[string]string) error {
-	for _, name := range slices.Sorted(maps.Keys(levels)) {
-		if name == "" {
-			continue
-		}
-		namespace, err := t.namespace(ctx, name)
-		if err != nil {
-			return err
-		}
-		if namespace == nil {
-			namespace = newNamespace(name)
-		}
-		labels := maps.Clone(namespace.GetLabels())
-		if labels == nil {
-			labels = map[string]string{}
-		}
-		labels[podsecurity.EnforceLevelLabel] = levels[name]
-		object := newNamespace(name)
-		object.SetLabels(labels)
-		object.SetAnnotations(namespace.GetAnnotations())
-		if err := t.candidate.reviewer.Load(ctx, []input.Document{{Object: object}}); err != nil {
-			return fmt.Errorf("labelling namespace %s with its Pod Security level: %w", name, err)
-		}
-	}
-	return nil
-}
-
 // newNamespace returns a namespace without labels.
 func newNamespace(name string) *unstructured.Unstructured {
 	o := &unstructured.Unstructured{Object: map[string]any{"apiVersion": "v1", "kind": "Namespace"}}
@@ -229,7 +185,7 @@ func newNamespace(name string) *unstructured.Unstructured {
 // inspect finds out what the two sides can differ in.
 func (t *Trial) inspect(options *TrialOptions) {
 	t.OnlyRefuses, t.ownWebhooks = !options.OtherPlugins, map[string]bool{}
-	t.namespaceLabels = options.OtherPlugins || len(options.PodSecurity) > 0
+	t.namespaceLabels = options.OtherPlugins || options.PodSecurity[""] != "" && !options.PodSecurityOverride
 	for _, d := range slices.Concat(options.Candidate, options.Against) {
 		kind := d.Object.GroupVersionKind()
 		if kind.GroupKind() == quotaKind {
@@ -278,12 +234,16 @@ func usesNamespaceLabels(o *unstructured.Unstructured) bool {
 
 // namespace returns a namespace of the state, or nil if the state has none of the name.
 func (t *Trial) namespace(ctx context.Context, name string) (*unstructured.Unstructured, error) {
-	r := t.candidate.reviewer
-	mapping, err := r.cluster.findKind(newNamespace(name))
+	return t.candidate.reviewer.objectNamed(ctx, newNamespace(name))
+}
+
+// objectNamed returns the stored object without a namespace that has the kind and the name of another one, or nil.
+func (r *Reviewer) objectNamed(ctx context.Context, like *unstructured.Unstructured) (*unstructured.Unstructured, error) {
+	mapping, err := r.cluster.findKind(like)
 	if err != nil {
 		return nil, err
 	}
-	return r.getStored(ctx, mapping, "", name)
+	return r.getStored(ctx, mapping, "", like.GetName())
 }
 
 // readEverything reads what is wanted from a cluster, and everything that could decide a verdict of the
@@ -306,8 +266,12 @@ func (t *Trial) Notes() []string { return t.notes }
 
 // Unknown returns why a verdict about an object isn't certain: parts of the cluster that bear on it and that are
 // not known. It returns nil if all is known, or if the options allow that it isn't.
-func (t *Trial) Unknown(kind, namespace, name string) []string {
-	return t.candidate.reviewer.unknown(kind, namespace, name)
+func (t *Trial) Unknown(kind schema.GroupKind, namespace, name string) []string {
+	unknown := t.candidate.reviewer.unknown(kind, namespace, name)
+	if unknown == nil && t.before != nil {
+		return t.before.reviewer.unknown(kind, namespace, name)
+	}
+	return unknown
 }
 
 // Load stores objects on both sides, as if they had been there from the start. It must not be called

@@ -5,6 +5,7 @@ package review
 
 import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/review/input"
@@ -47,8 +48,14 @@ type Result struct {
 	NotServed bool `json:"notServed,omitempty"`
 	// Message is the reason; empty if the verdict is Admitted.
 	Message string `json:"message,omitempty"`
+	// Because has the changes that the reason is about: fields that plugins, webhooks and policies set.
+	Because []string `json:"because,omitempty"`
+	// RefusedNamespace says that the object is in a namespace that was refused; empty if it isn't.
+	RefusedNamespace string `json:"-"`
 	// UnknownFields are the fields that its kind doesn't have, if it was refused for them.
 	UnknownFields []string `json:"unknownFields,omitempty"`
+	// Suggestions are the names that were likely meant by UnknownFields, by their paths.
+	Suggestions map[string]string `json:"suggestions,omitempty"`
 	// Unknown lists unknown parts of the cluster that bear on the verdict. The verdict is Failed then,
 	// and Message says why the object would be refused otherwise; it is empty if it would be admitted.
 	Unknown []string `json:"unknown,omitempty"`
@@ -86,7 +93,13 @@ func (o Object) String() string {
 	return o.Kind + " " + name
 }
 
-// Pods describes the pods that a controller makes for a workload.
+// groupKind returns the group and the kind.
+func (o Object) groupKind() schema.GroupKind {
+	return schema.FromAPIVersionAndKind(o.APIVersion, o.Kind).GroupKind()
+}
+
+// Pods describes the pods that a controller makes for a workload. Of a pod it says whether the claims can be
+// made that controllers make for it.
 type Pods struct {
 	// Wanted is the number of pods that the workload wants, Admitted the number that would be
 	// admitted.
@@ -95,7 +108,8 @@ type Pods struct {
 	// Why is the reason why a workload makes no pods, such as "it is paused".
 	Why string `json:"why,omitempty"`
 	// Refused is the refused object: a pod, or an object that the controller makes before the pod,
-	// such as the ReplicaSet of a Deployment, the Job of a CronJob, a claim of a StatefulSet.
+	// such as the ReplicaSet of a Deployment, the Job of a CronJob, a claim of a StatefulSet, or a claim
+	// that a controller makes for the pod. It is nil if the pod needs something that isn't there.
 	Refused *Object `json:"refused,omitempty"`
 	// NotAsked are the webhooks that a cluster would ask about the pods, or about objects made
 	// before them, and that weren't asked.
@@ -103,7 +117,16 @@ type Pods struct {
 	// Decision is the decision of the refusal, Message its message.
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 	Message  string             `json:"message,omitempty"`
+	// Because has the changes that the message is about, as that of a Result.
+	Because []string `json:"because,omitempty"`
+
+	// first is the decision on the first pod that was admitted, firstSent that pod as it was sent.
+	first     *v1alpha1.Decision
+	firstSent *unstructured.Unstructured
 }
+
+// Admission returns the decision on the first pod that would be admitted, or nil if none would.
+func (p *Pods) Admission() *v1alpha1.Decision { return p.first }
 
 // refused reports whether the object, or something that belongs to it, was refused.
 func (r *Result) refused() bool {

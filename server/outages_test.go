@@ -131,13 +131,15 @@ func TestWarningsOfChangedWebhooks(t *testing.T) {
 	}
 }
 
-// kube-apiserver doesn't warn, and so a server in its place doesn't.
-func TestKubeAPIServerDoesNotWarnOfOutages(t *testing.T) {
+// kube-apiserver doesn't warn, of outages or of what no plugin enforces, and so a server in its place doesn't.
+func TestKubeAPIServerDoesNotWarn(t *testing.T) {
 	cluster := servertest.Start(t, gatehousetest.WithConfig(func(c *server.Config) {
-		c.WarnOfOutages = server.NewKubeAPIServerConfig(nil).WarnOfOutages
+		c.Warn = server.NewKubeAPIServerConfig(nil).Warn
+		c.Admission.Disable = []string{"ResourceQuota"}
 	}))
 	got, client := warned(cluster.Config)
-	create(t, client, hooked(validate, "v", ofAll))
+	create(t, client, quotas)
+	create(t, client, hooked(validate, "v", ofAll)) // last: it is asked about all that follows
 	if text := got.take(); text != "" {
 		t.Errorf("got %q", text)
 	}

@@ -12,12 +12,16 @@ package server
 import (
 	"context"
 	"errors"
+	"fmt"
 	"slices"
 	"time"
 
+	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	utilfeature "k8s.io/apiserver/pkg/util/feature"
+	"k8s.io/client-go/rest"
 	"k8s.io/klog/v2"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
 	"gatehouse.dev/apiserver"
 	"gatehouse.dev/chain"
@@ -25,7 +29,6 @@ import (
 	"gatehouse.dev/controllers"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/record"
-	"gatehouse.dev/legacy"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/telemetry"
 )
@@ -50,15 +53,12 @@ type Config struct {
 	Record record.Options
 	// Webhooks says whether admission webhooks are called.
 	Webhooks plugin.WebhookCalls
-	// WebhookBreaker says whether webhooks' backends that don't answer aren't called until they are
-	// back.
+	// WebhookBreaker says whether webhooks' endpoints that can't be reached aren't called until they
+	// can.
 	WebhookBreaker bool
-	// WarnOfOutages says whether clients who write webhook configurations are warned of what an outage
-	// of their webhooks stops.
-	WarnOfOutages bool
-	// Legacy says how objects that wait for initializers are treated. A plugin that makes them wait
-	// has them hidden.
-	Legacy legacy.Options
+	// Warn says whether clients are warned of what they write: of objects that no plugin enforces, and of
+	// what an outage of their webhooks stops.
+	Warn bool
 	// LocalWebhooks are webhooks that are called at another URL; see plugin.Env.
 	LocalWebhooks map[string]string
 }
@@ -73,14 +73,17 @@ func NewConfig(plugins []plugin.Descriptor) *Config {
 		Decisions:   decision.NewOptions(),
 		Record:      record.NewOptions(),
 
-		WarnOfOutages: true,
+		Warn: true,
 	}
 }
 
 // NewKubeAPIServerConfig returns the configuration of a kube-apiserver. It has kube-apiserver's
 // default plugins, no controllers and no decisions. Everything else has to be set.
 func NewKubeAPIServerConfig(plugins []plugin.Descriptor) *Config {
-	return &Config{API: apiserver.NewKubeAPIServerOptions(), Plugins: plugins}
+	api := apiserver.NewKubeAPIServerOptions()
+	// Without controllers, tests write the status of quotas themselves.
+	api.KeepQuotaStatus = true
+	return &Config{API: api, Plugins: plugins}
 }
 
 // Server is a server that has been built. Run runs it.
@@ -113,8 +116,12 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 	if err != nil {
 		return nil, apiserver.OptionsError{Err: err}
 	}
-	c.requireAPIs(selected)
+	if err := c.requireAPIs(selected); err != nil {
+		return nil, apiserver.OptionsError{Err: err}
+	}
 	api.WholePods = c.Controllers.WholePods()
+	api.CountQuotas = enforcesQuotas(selected)
+	api.KeepQuotaStatus = api.KeepQuotaStatus || c.Controllers.LeavesOut(names.ResourceQuotaController)
 	s := &Server{config: &c}
 	observers := []plugin.Observer{telemetry.Metrics()}
 	observers = append(observers, c.Observers...)
@@ -157,18 +164,55 @@ func New(ctx context.Context, config *Config) (*Server, error) {
 }
 
 // requireAPIs makes the API server serve what the selected plugins need.
-func (c *Config) requireAPIs(selected []plugin.Descriptor) {
+func (c *Config) requireAPIs(selected []plugin.Descriptor) error {
 	c.API.RequiredAPIs = map[schema.GroupVersionResource][]string{}
-	for _, plugin := range selected {
-		if plugin.Gate != "" && !utilfeature.DefaultFeatureGate.Enabled(plugin.Gate) {
+	for _, d := range selected {
+		if d.Gate != "" && !utilfeature.DefaultFeatureGate.Enabled(d.Gate) {
 			continue
 		}
-		for _, resource := range plugin.Server.Needs {
-			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], plugin.Name)
+		for _, resource := range d.Server.Needs {
+			c.API.RequiredAPIs[resource] = append(c.API.RequiredAPIs[resource], d.Name)
 		}
-		c.Legacy.HideUninitialized = c.Legacy.HideUninitialized || plugin.Server.Hides
 	}
-	c.API.Legacy = legacy.API{Options: c.Legacy}
+	made, err := former(c.Plugins)
+	if made != nil {
+		c.API.Former = made(plugin.Names(selected))
+	}
+	return err
+}
+
+// former returns what makes servers with these plugins serve more than Kubernetes' own kinds, or nil.
+func former(plugins []plugin.Descriptor) (apiserver.NewFormer, error) {
+	for i := range plugins {
+		switch made := plugins[i].Server.Former.(type) {
+		case nil:
+		case apiserver.NewFormer:
+			return made, nil
+		default:
+			return nil, fmt.Errorf("plugin %s: Server.Former of its Descriptor is a %T: it must be an apiserver.NewFormer",
+				plugins[i].Name, made)
+		}
+	}
+	return nil, nil
+}
+
+// SeesAll returns a function that makes a client's configuration see all objects of a server with these
+// plugins, also those that the server hides while they wait.
+func SeesAll(plugins []plugin.Descriptor) func(*rest.Config) *rest.Config {
+	made, _ := former(plugins) // New returns the error
+	return func(config *rest.Config) *rest.Config {
+		if made != nil {
+			config, _ = made(plugin.Names(plugins)).SeesAll(config)
+		}
+		return config
+	}
+}
+
+// enforcesQuotas reports whether a plugin enforces quotas.
+func enforcesQuotas(selected []plugin.Descriptor) bool {
+	return slices.ContainsFunc(selected, func(d plugin.Descriptor) bool {
+		return slices.Contains(d.Server.Enforces, plugin.Enforced{Resource: corev1.Resource("resourcequotas")})
+	})
 }
 
 // SelectPlugins returns the plugins that will run, in order, or an error in the admission options
@@ -229,8 +273,9 @@ func (s *Server) Run(ctx context.Context) error {
 // again when the lease is free, or when the reason of their end may have passed.
 func (s *Server) runControllers(ctx context.Context) {
 	options := s.config.Controllers
+	options.SeesAll = SeesAll(s.config.Plugins)
 	// A server that hides pods from its own cache gives the controllers their own.
-	if !s.config.Legacy.HideUninitialized {
+	if _, hides := s.config.API.Former.SeesAll(s.AdminConfig()); !hides {
 		options.Pods = s.Pods()
 	}
 	for {

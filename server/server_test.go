@@ -49,6 +49,19 @@ func (passing) Validate(context.Context, admission.Attributes, admission.ObjectI
 	return nil
 }
 
+// A plugin whose Former no server can use is an error, rather than a server without what it would serve.
+func TestUnusableFormer(t *testing.T) {
+	err := servertest.StartError(t, gatehousetest.WithConfig(func(c *server.Config) {
+		c.Plugins = []plugin.Descriptor{{Name: "Wrong", Phases: plugin.Validating,
+			Operations: []admission.Operation{admission.Create}, Server: plugin.Server{Former: func() {}},
+			New: func(io.Reader, *plugin.Env) (plugin.Plugin, error) { return passing{}, nil }}}
+	}))
+	const want = "plugin Wrong: Server.Former of its Descriptor is a func()"
+	if err == nil || !strings.Contains(err.Error(), want) {
+		t.Errorf("got %v, want %q", err, want)
+	}
+}
+
 // A server whose plugins would wait forever for what --runtime-config has switched off doesn't
 // start. Without the plugins it does.
 func TestPluginsWithoutTheirResources(t *testing.T) {

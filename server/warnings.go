@@ -26,18 +26,11 @@ type warner interface {
 
 // withWarnings returns a chain with the warnings that a configuration asks for.
 func (c *Config) withWarnings(admit *chain.Chain, env *plugin.Env, selected []plugin.Descriptor) apiserver.Admission {
-	var about []warner
-	missing := newUnenforced(c.Plugins, selected)
-	if len(missing) > 0 {
-		about = append(about, missing)
-	}
-	if c.WarnOfOutages {
-		about = append(about, &outages{env.Dynamic, missing})
-	}
-	if len(about) == 0 {
+	if !c.Warn {
 		return admit
 	}
-	return &warningChain{admit, about}
+	missing := newUnenforced(c.Plugins, selected)
+	return &warningChain{admit, []warner{missing, &outages{env.Dynamic, missing}}}
 }
 
 // Handles implements admission.Interface.

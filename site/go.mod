@@ -2,6 +2,8 @@ module gatehouse.dev/site
 
 go 1.26.0
 
+toolchain go1.26.11
+
 require (
 	github.com/alecthomas/chroma/v2 v2.27.0
 	github.com/yuin/goldmark v1.8.7

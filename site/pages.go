@@ -143,6 +143,7 @@ func (b *builder) arrange() error {
 		}
 	}
 	rest := map[string]*group{"plugins": {Title: "Manual pages of plugins", Folded: true},
+		"removed":  {Title: "Plugins that Kubernetes removed", Folded: true},
 		"examples": {Title: "Examples", Folded: true}, "": {Title: "More"}}
 	for _, source := range slices.Sorted(maps.Keys(b.pages)) {
 		directory, _, _ := strings.Cut(source, "/")
@@ -150,7 +151,8 @@ func (b *builder) arrange() error {
 	}
 	for i := range b.sections {
 		if b.sections[i].Title == "Reference" {
-			b.sections[i].Groups = append(b.sections[i].Groups, *rest["plugins"], *rest["examples"])
+			b.sections[i].Groups = append(b.sections[i].Groups, *rest["plugins"], *rest["removed"],
+				*rest["examples"])
 		}
 	}
 	if len(rest[""].Pages) > 0 {

@@ -24,12 +24,14 @@ type (
 		metav1.ObjectMeta
 		Millimeters int
 		Color       string
+		Weight      int
 	}
 	widgetV1 struct {
 		metav1.TypeMeta   `json:",inline"`
 		metav1.ObjectMeta `json:"metadata"`
 		Millimeters       int    `json:"millimeters"`
 		Color             string `json:"color,omitempty"`
+		Weight            int    `json:"weight,omitempty"` // v2 lacks it
 	}
 	widgetV2 struct {
 		metav1.TypeMeta   `json:",inline"`
@@ -73,12 +75,12 @@ func widgetInterfaces(t testing.TB) admission.ObjectInterfaces {
 	}
 	add((*widgetV1)(nil), (*widget)(nil), func(a, b any, _ conversion.Scope) error {
 		in, out := a.(*widgetV1), b.(*widget)
-		out.ObjectMeta, out.Millimeters, out.Color = in.ObjectMeta, in.Millimeters, in.Color
+		out.ObjectMeta, out.Millimeters, out.Color, out.Weight = in.ObjectMeta, in.Millimeters, in.Color, in.Weight
 		return nil
 	})
 	add((*widget)(nil), (*widgetV1)(nil), func(a, b any, _ conversion.Scope) error {
 		in, out := a.(*widget), b.(*widgetV1)
-		out.ObjectMeta, out.Millimeters, out.Color = in.ObjectMeta, in.Millimeters, in.Color
+		out.ObjectMeta, out.Millimeters, out.Color, out.Weight = in.ObjectMeta, in.Millimeters, in.Color, in.Weight
 		return nil
 	})
 	add((*widgetV2)(nil), (*widget)(nil), func(a, b any, _ conversion.Scope) error {
@@ -111,7 +113,7 @@ func widgetInterfaces(t testing.TB) admission.ObjectInterfaces {
 
 // A webhook that asks for v2 is asked about v2 (its conditions see the resource of the request, as
 // upstream's do), its patch is applied to v2, and the server's object stays what the request was
-// about.
+// about, with the fields that v2 lacks.
 func TestConvertedRequest(t *testing.T) {
 	b := newAnswering(t, func(*admissionRequest) *admissionResponse {
 		return patchResponse(`[{"op":"replace","path":"/length","value":"12mm"},{"op":"remove","path":"/color"}]`)
@@ -127,7 +129,7 @@ func TestConvertedRequest(t *testing.T) {
 			aWebhook("3", after.ClientConfig("/"), rules(aRule("*", "example.com", "v1", "widgets")))))
 	o := widgetInterfaces(t)
 	w := &widgetV1{TypeMeta: metav1.TypeMeta{APIVersion: "example.com/v1", Kind: "Widget"},
-		ObjectMeta: metav1.ObjectMeta{Name: "w"}, Millimeters: 7, Color: "red"}
+		ObjectMeta: metav1.ObjectMeta{Name: "w"}, Millimeters: 7, Color: "red", Weight: 3}
 	old := &widgetV1{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Millimeters: 5}
 	oldBefore := old.DeepCopyObject()
 	a := newAttributes(update, w, old, of(widgetKind("v1"), "widgets"))
@@ -145,7 +147,7 @@ func TestConvertedRequest(t *testing.T) {
 		r.RequestResource.Version != "v1" {
 		t.Errorf("the webhook was asked %+v", r)
 	}
-	want := &widgetV1{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Millimeters: 12, Color: "gray"}
+	want := &widgetV1{TypeMeta: w.TypeMeta, ObjectMeta: w.ObjectMeta, Millimeters: 12, Color: "gray", Weight: 3}
 	if !reflect.DeepEqual(w, want) {
 		t.Errorf("the object is %+v, want %+v", w, want)
 	}

@@ -46,4 +46,6 @@
 // Behaviour, messages, metrics and audit annotations are those of
 // k8s.io/apiserver/pkg/admission/plugin/webhook. The plugins' manual pages list the differences. The
 // metrics are upstream's own, of k8s.io/apiserver/pkg/admission/metrics.
+//
+// The package has no promise of compatibility.
 package webhook

@@ -81,7 +81,7 @@ func newEngine[T configuration](config io.Reader, env *plugin.Env, files *manife
 	}
 	var manifests *manifest.Set
 	if settings.StaticManifestsDir != "" {
-		if manifests, err = files.Load(settings.StaticManifestsDir, env.APIServerID); err != nil {
+		if manifests, err = files.Load(settings.StaticManifestsDir, env); err != nil {
 			return nil, err
 		}
 	}

@@ -27,6 +27,7 @@ import (
 	"k8s.io/apiserver/pkg/warning"
 	clientgoscheme "k8s.io/client-go/kubernetes/scheme"
 
+	"gatehouse.dev/apiserver/manifests"
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/webhooktest"
 	"gatehouse.dev/plugin"
@@ -60,6 +61,7 @@ func newPlugins(t testing.TB, config io.Reader, objects ...runtime.Object) *plug
 func buildPlugins(t testing.TB, config io.Reader, cluster *plugintest.Cluster) *plugins {
 	t.Helper()
 	cluster.Env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
+	cluster.Env.ValidateManifest = manifests.Validate
 	p := &plugins{Cluster: cluster}
 	cluster.Build(t, plugin.Descriptor{Name: "M", Phases: plugin.Mutating, Operations: plugin.EveryOperation, Server: plugin.Server{Only: "it is the server's"},
 		New: func(_ io.Reader, env *plugin.Env) (plugin.Plugin, error) {

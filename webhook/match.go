@@ -13,7 +13,6 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/internal/matching"
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 )
 
@@ -58,7 +57,7 @@ func (r *request) match(ctx context.Context, c *candidate) (*version, error) {
 
 // matchError returns the error for a webhook whose selectors can't be evaluated.
 func matchError(ctx context.Context, c *candidate, err error) error {
-	refusal := unanswered.Refusal(err, nil)
+	refusal := plugin.Unanswered(err, nil)
 	switch {
 	case apierrors.IsNotFound(err):
 		return err // a 404 that names the namespace

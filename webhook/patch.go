@@ -47,7 +47,7 @@ func (r *request) patch(v *version, patch jsonpatch.Patch) (result effect, err e
 	}
 	if v.Converted {
 		kind := target.GetObjectKind().GroupVersionKind()
-		if object, err = matching.Convert(object, kind, r.Interfaces); err != nil {
+		if object, err = matching.ConvertOver(target, object, kind, r.Interfaces); err != nil {
 			return result, fmt.Errorf("returned a patch with which the object can't be converted from %s to %s: %w",
 				v.Kind, kind, err)
 		}

@@ -80,7 +80,7 @@ func examples() []runtime.Object {
 	pod.Finalizers, pod.OwnerReferences = []string{}, []metav1.OwnerReference{{Name: "o", Controller: &yes}}
 	pod.CreationTimestamp, pod.DeletionTimestamp = seconds, &seconds
 	pod.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "m", Time: &seconds,
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:a":{},"f:b":{}}`)}}}
+		FieldsV1: metav1.NewFieldsV1(`{"f:a":{},"f:b":{}}`)}}
 	pod.Spec.NodeSelector, pod.Spec.Tolerations, pod.Spec.InitContainers = map[string]string{}, nil,
 		[]corev1.Container{}
 	pod.Spec.SecurityContext, pod.Spec.TerminationGracePeriodSeconds = &corev1.PodSecurityContext{}, &two

@@ -1,7 +1,7 @@
 // Copyright The Gatehouse Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package openapi describes the kinds of the packages below apis in OpenAPI.
+// Package openapi describes the kinds of package decisions in OpenAPI.
 //
 // The package is public: docs/compatibility.md says what is promised of the packages below apis.
 package openapi
@@ -18,7 +18,12 @@ import (
 // Kubernetes' types by their Go names. Definitions replaces these by the names in Kubernetes' own
 // definitions.
 func Definitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
-	definitions := GetOpenAPIDefinitions(func(name string) spec.Ref { return ref(modelName(name)) })
+	return Named(GetOpenAPIDefinitions, ref)
+}
+
+// Named does the same for the models of another package that the generator made.
+func Named(generated common.GetOpenAPIDefinitions, ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
+	definitions := generated(func(name string) spec.Ref { return ref(modelName(name)) })
 	for _, definition := range definitions {
 		for i, name := range definition.Dependencies {
 			definition.Dependencies[i] = modelName(name)

@@ -9,267 +9,22 @@
 package openapi
 
 import (
-	v1alpha1 "gatehouse.dev/apis/admissionregistration/v1alpha1"
-	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
-	v1beta1 "gatehouse.dev/apis/policy/v1beta1"
-	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	v1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
 	common "k8s.io/kube-openapi/pkg/common"
 	spec "k8s.io/kube-openapi/pkg/validation/spec"
 )
 
 func GetOpenAPIDefinitions(ref common.ReferenceCallback) map[string]common.OpenAPIDefinition {
 	return map[string]common.OpenAPIDefinition{
-		v1alpha1.Initializer{}.OpenAPIModelName():                      schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref),
-		v1alpha1.InitializerConfiguration{}.OpenAPIModelName():         schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfiguration(ref),
-		v1alpha1.InitializerConfigurationList{}.OpenAPIModelName():     schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigurationList(ref),
-		v1alpha1.Rule{}.OpenAPIModelName():                             schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref),
-		decisionsv1alpha1.Call{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_Call(ref),
-		decisionsv1alpha1.Decision{}.OpenAPIModelName():                schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref),
-		decisionsv1alpha1.DecisionList{}.OpenAPIModelName():            schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref),
-		decisionsv1alpha1.Owner{}.OpenAPIModelName():                   schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref),
-		decisionsv1alpha1.PatchOperation{}.OpenAPIModelName():          schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref),
-		decisionsv1alpha1.Request{}.OpenAPIModelName():                 schema_gatehousedev_apis_decisions_v1alpha1_Request(ref),
-		decisionsv1alpha1.Step{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_Step(ref),
-		decisionsv1alpha1.User{}.OpenAPIModelName():                    schema_gatehousedev_apis_decisions_v1alpha1_User(ref),
-		decisionsv1alpha1.Value{}.OpenAPIModelName():                   schema_gatehousedev_apis_decisions_v1alpha1_Value(ref),
-		v1beta1.AllowedCSIDriver{}.OpenAPIModelName():                  schema_gatehousedev_apis_policy_v1beta1_AllowedCSIDriver(ref),
-		v1beta1.AllowedFlexVolume{}.OpenAPIModelName():                 schema_gatehousedev_apis_policy_v1beta1_AllowedFlexVolume(ref),
-		v1beta1.AllowedHostPath{}.OpenAPIModelName():                   schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref),
-		v1beta1.FSGroupStrategyOptions{}.OpenAPIModelName():            schema_gatehousedev_apis_policy_v1beta1_FSGroupStrategyOptions(ref),
-		v1beta1.HostPortRange{}.OpenAPIModelName():                     schema_gatehousedev_apis_policy_v1beta1_HostPortRange(ref),
-		v1beta1.IDRange{}.OpenAPIModelName():                           schema_gatehousedev_apis_policy_v1beta1_IDRange(ref),
-		v1beta1.PodSecurityPolicy{}.OpenAPIModelName():                 schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicy(ref),
-		v1beta1.PodSecurityPolicyList{}.OpenAPIModelName():             schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicyList(ref),
-		v1beta1.PodSecurityPolicySpec{}.OpenAPIModelName():             schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref),
-		v1beta1.RunAsGroupStrategyOptions{}.OpenAPIModelName():         schema_gatehousedev_apis_policy_v1beta1_RunAsGroupStrategyOptions(ref),
-		v1beta1.RunAsUserStrategyOptions{}.OpenAPIModelName():          schema_gatehousedev_apis_policy_v1beta1_RunAsUserStrategyOptions(ref),
-		v1beta1.RuntimeClassStrategyOptions{}.OpenAPIModelName():       schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref),
-		v1beta1.SELinuxStrategyOptions{}.OpenAPIModelName():            schema_gatehousedev_apis_policy_v1beta1_SELinuxStrategyOptions(ref),
-		v1beta1.SupplementalGroupsStrategyOptions{}.OpenAPIModelName(): schema_gatehousedev_apis_policy_v1beta1_SupplementalGroupsStrategyOptions(ref),
-		settingsv1alpha1.PodPreset{}.OpenAPIModelName():                schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref),
-		settingsv1alpha1.PodPresetList{}.OpenAPIModelName():            schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref),
-		settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName():            schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref),
-	}
-}
-
-func schema_gatehousedev_apis_admissionregistration_v1alpha1_Initializer(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "Initializer names a client that works on new objects before others see them, and the objects that wait for it.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"name": {
-						SchemaProps: spec.SchemaProps{
-							Description: "name is in the list of each object that waits for the initializer. It is a domain name of three parts or more, for example podimage.example.com.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"rules": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "rules select the resources whose objects wait for the initializer. An object waits if one of the rules has its resource.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Rule{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"name"},
-			},
-		},
-		Dependencies: []string{
-			v1alpha1.Rule{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfiguration(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "InitializerConfiguration says which new objects wait for which initializers.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
-						},
-					},
-					"initializers": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-map-keys": []interface{}{
-									"name",
-								},
-								"x-kubernetes-list-type":       "map",
-								"x-kubernetes-patch-merge-key": "name",
-								"x-kubernetes-patch-strategy":  "merge",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "initializers are in the order in which objects wait for them. If there are several configurations, their initializers follow one another in the order of the configurations' names.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.Initializer{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			v1alpha1.Initializer{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_admissionregistration_v1alpha1_InitializerConfigurationList(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "InitializerConfigurationList is a list of InitializerConfigurations.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
-						},
-					},
-					"items": {
-						SchemaProps: spec.SchemaProps{
-							Description: "items are the InitializerConfigurations.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1alpha1.InitializerConfiguration{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"items"},
-			},
-		},
-		Dependencies: []string{
-			v1alpha1.InitializerConfiguration{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_admissionregistration_v1alpha1_Rule(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "Rule is a set of resources: every combination of its groups, versions and resources.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"apiGroups": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "apiGroups are API groups; the core group is \"\". \"*\" stands for all, and must be alone in the list.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"apiVersions": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "apiVersions are API versions. \"*\" stands for all, and must be alone in the list.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"resources": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "resources are resources, without subresources. \"*\" stands for all, and must be alone in the list.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-				},
-			},
-		},
+		v1alpha1.Call{}.OpenAPIModelName():           schema_gatehousedev_apis_decisions_v1alpha1_Call(ref),
+		v1alpha1.Decision{}.OpenAPIModelName():       schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref),
+		v1alpha1.DecisionList{}.OpenAPIModelName():   schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref),
+		v1alpha1.Owner{}.OpenAPIModelName():          schema_gatehousedev_apis_decisions_v1alpha1_Owner(ref),
+		v1alpha1.PatchOperation{}.OpenAPIModelName(): schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref),
+		v1alpha1.Request{}.OpenAPIModelName():        schema_gatehousedev_apis_decisions_v1alpha1_Request(ref),
+		v1alpha1.Step{}.OpenAPIModelName():           schema_gatehousedev_apis_decisions_v1alpha1_Step(ref),
+		v1alpha1.User{}.OpenAPIModelName():           schema_gatehousedev_apis_decisions_v1alpha1_User(ref),
+		v1alpha1.Value{}.OpenAPIModelName():          schema_gatehousedev_apis_decisions_v1alpha1_Value(ref),
 	}
 }
 
@@ -322,6 +77,25 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Description: "expression is the policy's expression that was violated, or that could not be evaluated.",
 							Type:        []string{"string"},
 							Format:      "",
+						},
+					},
+					"reads": {
+						VendorExtensible: spec.VendorExtensible{
+							Extensions: spec.Extensions{
+								"x-kubernetes-list-type": "atomic",
+							},
+						},
+						SchemaProps: spec.SchemaProps{
+							Description: "reads are the fields that the violated expression reads: object.spec.containers[*].image, for example. [*] stands for any element. A list of which only the size is read ends with [].",
+							Type:        []string{"array"},
+							Items: &spec.SchemaOrArray{
+								Schema: &spec.Schema{
+									SchemaProps: spec.SchemaProps{
+										Type:   []string{"string"},
+										Format: "",
+									},
+								},
+							},
 						},
 					},
 					"backend": {
@@ -379,7 +153,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.PatchOperation{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -416,7 +190,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Call(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
+			v1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
 	}
 }
 
@@ -458,7 +232,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 						SchemaProps: spec.SchemaProps{
 							Description: "request says what was requested, and by which user.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(decisionsv1alpha1.Request{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.Request{}.OpenAPIModelName()),
 						},
 					},
 					"verdict": {
@@ -535,7 +309,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(decisionsv1alpha1.Step{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Step{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -543,7 +317,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 					},
 					"omittedSteps": {
 						SchemaProps: spec.SchemaProps{
-							Description: "omittedSteps is the number of steps that were left out. They were about other objects of the same request, for example when a collection was deleted.",
+							Description: "omittedSteps is the number of steps that were left out because a request had very many.",
 							Type:        []string{"integer"},
 							Format:      "int32",
 						},
@@ -553,7 +327,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Decision(ref common.ReferenceCa
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.Request{}.OpenAPIModelName(), decisionsv1alpha1.Step{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration", "k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime", "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
+			v1alpha1.Request{}.OpenAPIModelName(), v1alpha1.Step{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration", "k8s.io/apimachinery/pkg/apis/meta/v1.MicroTime", "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
 	}
 }
 
@@ -592,7 +366,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref common.Referen
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(decisionsv1alpha1.Decision{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Decision{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -603,7 +377,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_DecisionList(ref common.Referen
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.Decision{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
+			v1alpha1.Decision{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
 	}
 }
 
@@ -670,7 +444,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 					"value": {
 						SchemaProps: spec.SchemaProps{
 							Description: "value is the new value. If the value is secret, this only says that it changed.",
-							Ref:         ref(decisionsv1alpha1.Value{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.Value{}.OpenAPIModelName()),
 						},
 					},
 				},
@@ -678,7 +452,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_PatchOperation(ref common.Refer
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.Value{}.OpenAPIModelName()},
+			v1alpha1.Value{}.OpenAPIModelName()},
 	}
 }
 
@@ -751,7 +525,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 					"owner": {
 						SchemaProps: spec.SchemaProps{
 							Description: "owner is the object that controls this one, for example the ReplicaSet of a pod.",
-							Ref:         ref(decisionsv1alpha1.Owner{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.Owner{}.OpenAPIModelName()),
 						},
 					},
 					"dryRun": {
@@ -765,13 +539,13 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 						SchemaProps: spec.SchemaProps{
 							Description: "user made the request. For an impersonated request it is the impersonated user.",
 							Default:     map[string]interface{}{},
-							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.User{}.OpenAPIModelName()),
 						},
 					},
 					"impersonatedBy": {
 						SchemaProps: spec.SchemaProps{
 							Description: "impersonatedBy is the user who impersonated the other.",
-							Ref:         ref(decisionsv1alpha1.User{}.OpenAPIModelName()),
+							Ref:         ref(v1alpha1.User{}.OpenAPIModelName()),
 						},
 					},
 					"userAgent": {
@@ -786,7 +560,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Request(ref common.ReferenceCal
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.Owner{}.OpenAPIModelName(), decisionsv1alpha1.User{}.OpenAPIModelName()},
+			v1alpha1.Owner{}.OpenAPIModelName(), v1alpha1.User{}.OpenAPIModelName()},
 	}
 }
 
@@ -855,7 +629,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(decisionsv1alpha1.PatchOperation{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.PatchOperation{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -880,7 +654,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 							Items: &spec.SchemaOrArray{
 								Schema: &spec.Schema{
 									SchemaProps: spec.SchemaProps{
-										Ref: ref(decisionsv1alpha1.Call{}.OpenAPIModelName()),
+										Ref: ref(v1alpha1.Call{}.OpenAPIModelName()),
 									},
 								},
 							},
@@ -898,7 +672,7 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Step(ref common.ReferenceCallba
 			},
 		},
 		Dependencies: []string{
-			decisionsv1alpha1.Call{}.OpenAPIModelName(), decisionsv1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
+			v1alpha1.Call{}.OpenAPIModelName(), v1alpha1.PatchOperation{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.Duration"},
 	}
 }
 
@@ -948,964 +722,9 @@ func schema_gatehousedev_apis_decisions_v1alpha1_Value(ref common.ReferenceCallb
 		Schema: spec.Schema{
 			SchemaProps: spec.SchemaProps{
 				Description: "Value is any JSON value.",
-				Type:        decisionsv1alpha1.Value{}.OpenAPISchemaType(),
-				Format:      decisionsv1alpha1.Value{}.OpenAPISchemaFormat(),
+				Type:        v1alpha1.Value{}.OpenAPISchemaType(),
+				Format:      v1alpha1.Value{}.OpenAPISchemaFormat(),
 			},
 		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_AllowedCSIDriver(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "AllowedCSIDriver is a driver of inline CSI volumes.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"name": {
-						SchemaProps: spec.SchemaProps{
-							Description: "name is the driver's name.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"name"},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_AllowedFlexVolume(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "AllowedFlexVolume is a driver of flexVolumes.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"driver": {
-						SchemaProps: spec.SchemaProps{
-							Description: "driver is the driver's name.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"driver"},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_AllowedHostPath(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "AllowedHostPath is a path on nodes, with everything below it.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"pathPrefix": {
-						SchemaProps: spec.SchemaProps{
-							Description: "pathPrefix is the path. '/foo' allows '/foo', '/foo/' and '/foo/bar', but neither '/food' nor '/etc/foo'.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"readOnly": {
-						SchemaProps: spec.SchemaProps{
-							Description: "readOnly allows the path only if every mount of the volume is read-only.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-				},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_FSGroupStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "FSGroupStrategyOptions says which group the volumes of pods may belong to.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"rule": {
-						SchemaProps: spec.SchemaProps{
-							Description: "rule is MustRunAs, MayRunAs or RunAsAny.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"ranges": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.IDRange{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_HostPortRange(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "HostPortRange is a range of ports of nodes, both ends included.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"min": {
-						SchemaProps: spec.SchemaProps{
-							Description: "min is the first port of the range.",
-							Default:     0,
-							Type:        []string{"integer"},
-							Format:      "int32",
-						},
-					},
-					"max": {
-						SchemaProps: spec.SchemaProps{
-							Description: "max is the last port of the range.",
-							Default:     0,
-							Type:        []string{"integer"},
-							Format:      "int32",
-						},
-					},
-				},
-				Required: []string{"min", "max"},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_IDRange(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "IDRange is a range of user or group IDs, both ends included.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"min": {
-						SchemaProps: spec.SchemaProps{
-							Description: "min is the first ID of the range.",
-							Default:     0,
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
-					"max": {
-						SchemaProps: spec.SchemaProps{
-							Description: "max is the last ID of the range.",
-							Default:     0,
-							Type:        []string{"integer"},
-							Format:      "int64",
-						},
-					},
-				},
-				Required: []string{"min", "max"},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicy(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodSecurityPolicy says which security settings pods may have, and sets defaults for pods that have none. It applies to a pod if the pod's creator or service account may use it, which is the verb use of RBAC.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
-						},
-					},
-					"spec": {
-						SchemaProps: spec.SchemaProps{
-							Description: "spec says what the policy allows, and which defaults it sets.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.PodSecurityPolicySpec{}.OpenAPIModelName()),
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.PodSecurityPolicySpec{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicyList(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodSecurityPolicyList is a list of PodSecurityPolicies.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
-						},
-					},
-					"items": {
-						SchemaProps: spec.SchemaProps{
-							Description: "items are the PodSecurityPolicies.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.PodSecurityPolicy{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"items"},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.PodSecurityPolicy{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_PodSecurityPolicySpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodSecurityPolicySpec says what the policy allows, and which defaults it sets.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"privileged": {
-						SchemaProps: spec.SchemaProps{
-							Description: "privileged allows privileged containers.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"defaultAddCapabilities": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "defaultAddCapabilities are added to every container that doesn't drop them itself. They are allowed without being in allowedCapabilities, and must not be in requiredDropCapabilities.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"requiredDropCapabilities": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "requiredDropCapabilities are dropped from every container, and can't be added.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"allowedCapabilities": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedCapabilities are the capabilities that containers may add; '*' stands for any. They must not be in requiredDropCapabilities.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"volumes": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "volumes are the types of volumes that pods may have. '*' stands for any type; an empty list allows none.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"hostNetwork": {
-						SchemaProps: spec.SchemaProps{
-							Description: "hostNetwork allows pods in the network of their node.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"hostPorts": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "hostPorts are the ranges of ports that containers may have on their node. An empty list allows none.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.HostPortRange{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-					"hostPID": {
-						SchemaProps: spec.SchemaProps{
-							Description: "hostPID allows pods in the process namespace of their node.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"hostIPC": {
-						SchemaProps: spec.SchemaProps{
-							Description: "hostIPC allows pods in the IPC namespace of their node.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"seLinux": {
-						SchemaProps: spec.SchemaProps{
-							Description: "seLinux says which SELinux labels pods and containers may have.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.SELinuxStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-					"runAsUser": {
-						SchemaProps: spec.SchemaProps{
-							Description: "runAsUser says which users containers may run as.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.RunAsUserStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-					"runAsGroup": {
-						SchemaProps: spec.SchemaProps{
-							Description: "runAsGroup says which groups containers may run as. Without it they may run as any.",
-							Ref:         ref(v1beta1.RunAsGroupStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-					"supplementalGroups": {
-						SchemaProps: spec.SchemaProps{
-							Description: "supplementalGroups says which supplemental groups pods may have.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.SupplementalGroupsStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-					"fsGroup": {
-						SchemaProps: spec.SchemaProps{
-							Description: "fsGroup says which group the volumes of pods may belong to.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(v1beta1.FSGroupStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-					"readOnlyRootFilesystem": {
-						SchemaProps: spec.SchemaProps{
-							Description: "readOnlyRootFilesystem makes the root file system of every container read-only, and forbids containers that set readOnlyRootFilesystem to false.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"defaultAllowPrivilegeEscalation": {
-						SchemaProps: spec.SchemaProps{
-							Description: "defaultAllowPrivilegeEscalation is the default for containers that don't say whether a process may gain more privileges than its parent.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"allowPrivilegeEscalation": {
-						SchemaProps: spec.SchemaProps{
-							Description: "allowPrivilegeEscalation allows containers in which a process may gain more privileges than its parent. Defaults to true.",
-							Type:        []string{"boolean"},
-							Format:      "",
-						},
-					},
-					"allowedHostPaths": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedHostPaths are the paths that volumes of type hostPath may have. An empty list allows any path. The field volumes must allow the type itself.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.AllowedHostPath{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-					"allowedFlexVolumes": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedFlexVolumes are the drivers that volumes of type flexVolume may have. An empty list allows any driver. The field volumes must allow the type itself.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.AllowedFlexVolume{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-					"allowedCSIDrivers": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedCSIDrivers are the drivers that inline volumes of type csi may have. An empty list allows any driver. The field volumes must allow the type itself.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.AllowedCSIDriver{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-					"allowedUnsafeSysctls": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedUnsafeSysctls are the sysctls that pods may set besides the safe ones. A name that ends in '*' is a prefix: 'kernel.shm*' allows 'kernel.shmmax', and '*' allows any. Kubelets have a list of their own.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"forbiddenSysctls": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "forbiddenSysctls are the sysctls that pods must not set, even if they are safe. A name that ends in '*' is a prefix.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"allowedProcMountTypes": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedProcMountTypes are the types of /proc mounts that containers may have. An empty list allows only Default.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"runtimeClass": {
-						SchemaProps: spec.SchemaProps{
-							Description: "runtimeClass says which runtime classes pods may have. Without it they may have any.",
-							Ref:         ref(v1beta1.RuntimeClassStrategyOptions{}.OpenAPIModelName()),
-						},
-					},
-				},
-				Required: []string{"seLinux", "runAsUser", "supplementalGroups", "fsGroup"},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.AllowedCSIDriver{}.OpenAPIModelName(), v1beta1.AllowedFlexVolume{}.OpenAPIModelName(), v1beta1.AllowedHostPath{}.OpenAPIModelName(), v1beta1.FSGroupStrategyOptions{}.OpenAPIModelName(), v1beta1.HostPortRange{}.OpenAPIModelName(), v1beta1.RunAsGroupStrategyOptions{}.OpenAPIModelName(), v1beta1.RunAsUserStrategyOptions{}.OpenAPIModelName(), v1beta1.RuntimeClassStrategyOptions{}.OpenAPIModelName(), v1beta1.SELinuxStrategyOptions{}.OpenAPIModelName(), v1beta1.SupplementalGroupsStrategyOptions{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_RunAsGroupStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RunAsGroupStrategyOptions says which groups containers may run as.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"rule": {
-						SchemaProps: spec.SchemaProps{
-							Description: "rule is MustRunAs, MayRunAs or RunAsAny.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"ranges": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"rule"},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.IDRange{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_RunAsUserStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RunAsUserStrategyOptions says which users containers may run as.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"rule": {
-						SchemaProps: spec.SchemaProps{
-							Description: "rule is MustRunAs, MustRunAsNonRoot or RunAsAny.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"ranges": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the user IDs that MustRunAs allows. For a single ID, min and max are the same.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"rule"},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.IDRange{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_RuntimeClassStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "RuntimeClassStrategyOptions says which runtime classes pods may have.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"allowedRuntimeClassNames": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "allowedRuntimeClassNames are the names that pods may have as runtimeClassName. '*' stands for any, and must be alone in the list. An empty list allows none.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Type:   []string{"string"},
-										Format: "",
-									},
-								},
-							},
-						},
-					},
-					"defaultRuntimeClassName": {
-						SchemaProps: spec.SchemaProps{
-							Description: "defaultRuntimeClassName is the default for pods that have no runtimeClassName. It must be allowed.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-				},
-				Required: []string{"allowedRuntimeClassNames"},
-			},
-		},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_SELinuxStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "SELinuxStrategyOptions says which SELinux labels pods and containers may have.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"rule": {
-						SchemaProps: spec.SchemaProps{
-							Description: "rule is MustRunAs or RunAsAny.",
-							Default:     "",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"seLinuxOptions": {
-						SchemaProps: spec.SchemaProps{
-							Description: "seLinuxOptions are the labels that MustRunAs requires.",
-							Ref:         ref("k8s.io/api/core/v1.SELinuxOptions"),
-						},
-					},
-				},
-				Required: []string{"rule"},
-			},
-		},
-		Dependencies: []string{
-			"k8s.io/api/core/v1.SELinuxOptions"},
-	}
-}
-
-func schema_gatehousedev_apis_policy_v1beta1_SupplementalGroupsStrategyOptions(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "SupplementalGroupsStrategyOptions says which supplemental groups pods may have.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"rule": {
-						SchemaProps: spec.SchemaProps{
-							Description: "rule is MustRunAs, MayRunAs or RunAsAny.",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"ranges": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "ranges are the group IDs that MustRunAs and MayRunAs allow. For a single ID, min and max are the same.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(v1beta1.IDRange{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			v1beta1.IDRange{}.OpenAPIModelName()},
-	}
-}
-
-func schema_gatehousedev_apis_settings_v1alpha1_PodPreset(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodPreset adds environment variables, volumes and mounts to pods of its namespace when they are created.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard object's metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"),
-						},
-					},
-					"spec": {
-						SchemaProps: spec.SchemaProps{
-							Description: "spec selects pods, and says what is added to them.",
-							Default:     map[string]interface{}{},
-							Ref:         ref(settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName()),
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			settingsv1alpha1.PodPresetSpec{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ObjectMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_settings_v1alpha1_PodPresetList(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodPresetList is a list of PodPresets.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"kind": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Kind is a string value representing the REST resource this object represents. Servers may infer this from the endpoint the client submits requests to. Cannot be updated. In CamelCase. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#types-kinds",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"apiVersion": {
-						SchemaProps: spec.SchemaProps{
-							Description: "APIVersion defines the versioned schema of this representation of an object. Servers should convert recognized schemas to the latest internal value, and may reject unrecognized values. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#resources",
-							Type:        []string{"string"},
-							Format:      "",
-						},
-					},
-					"metadata": {
-						SchemaProps: spec.SchemaProps{
-							Description: "Standard list metadata. More info: https://git.k8s.io/community/contributors/devel/sig-architecture/api-conventions.md#metadata",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"),
-						},
-					},
-					"items": {
-						SchemaProps: spec.SchemaProps{
-							Description: "items are the PodPresets.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref(settingsv1alpha1.PodPreset{}.OpenAPIModelName()),
-									},
-								},
-							},
-						},
-					},
-				},
-				Required: []string{"items"},
-			},
-		},
-		Dependencies: []string{
-			settingsv1alpha1.PodPreset{}.OpenAPIModelName(), "k8s.io/apimachinery/pkg/apis/meta/v1.ListMeta"},
-	}
-}
-
-func schema_gatehousedev_apis_settings_v1alpha1_PodPresetSpec(ref common.ReferenceCallback) common.OpenAPIDefinition {
-	return common.OpenAPIDefinition{
-		Schema: spec.Schema{
-			SchemaProps: spec.SchemaProps{
-				Description: "PodPresetSpec selects pods, and says what is added to them. At least one of env, envFrom, volumes and volumeMounts is needed.",
-				Type:        []string{"object"},
-				Properties: map[string]spec.Schema{
-					"selector": {
-						SchemaProps: spec.SchemaProps{
-							Description: "selector selects pods by their labels. An empty one selects every pod of the namespace.",
-							Default:     map[string]interface{}{},
-							Ref:         ref("k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"),
-						},
-					},
-					"env": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "env are the environment variables that are added to every container and init container of the pod.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("k8s.io/api/core/v1.EnvVar"),
-									},
-								},
-							},
-						},
-					},
-					"envFrom": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "envFrom are the sources of environment variables that are added to every container and init container of the pod.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("k8s.io/api/core/v1.EnvFromSource"),
-									},
-								},
-							},
-						},
-					},
-					"volumes": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "volumes are added to the pod.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("k8s.io/api/core/v1.Volume"),
-									},
-								},
-							},
-						},
-					},
-					"volumeMounts": {
-						VendorExtensible: spec.VendorExtensible{
-							Extensions: spec.Extensions{
-								"x-kubernetes-list-type": "atomic",
-							},
-						},
-						SchemaProps: spec.SchemaProps{
-							Description: "volumeMounts are mounts of this preset's volumes. They are added to every container and init container of the pod.",
-							Type:        []string{"array"},
-							Items: &spec.SchemaOrArray{
-								Schema: &spec.Schema{
-									SchemaProps: spec.SchemaProps{
-										Ref: ref("k8s.io/api/core/v1.VolumeMount"),
-									},
-								},
-							},
-						},
-					},
-				},
-			},
-		},
-		Dependencies: []string{
-			"k8s.io/api/core/v1.EnvFromSource", "k8s.io/api/core/v1.EnvVar", "k8s.io/api/core/v1.Volume", "k8s.io/api/core/v1.VolumeMount", "k8s.io/apimachinery/pkg/apis/meta/v1.LabelSelector"},
 	}
 }

@@ -59,7 +59,7 @@ type Backend struct {
 	compaction time.Duration
 	prefix     string
 
-	ledger *ledger.Ledger
+	ledger *ledger.Ledger // nil if nothing enforces quotas
 
 	mu    sync.Mutex
 	conns map[string]*connection // by servers
@@ -81,10 +81,10 @@ type connection struct {
 
 // NewBackend makes a backend for the etcd cluster at transport, asking it to forget revisions older
 // than config's compaction interval. With a client given, as for an embedded server, that is used;
-// the caller closes it. Otherwise the cluster is dialled, and must answer before ctx ends. off are
-// the feature gates that are off, of those that quotas follow.
+// the caller closes it. Otherwise the cluster is dialled, and must answer before ctx ends. quotas says how
+// the writes of objects move quotas. If it is nil, they don't, and quotas are objects like others.
 func NewBackend(ctx context.Context, config storagebackend.Config, client *kubernetes.Client,
-	off quota.Gates) (*Backend, error) {
+	quotas *ledger.Options) (*Backend, error) {
 	b := &Backend{starting: ctx, compaction: config.CompactionInterval, prefix: config.Prefix,
 		conns: map[string]*connection{}}
 	if client != nil {
@@ -92,7 +92,9 @@ func NewBackend(ctx context.Context, config storagebackend.Config, client *kuber
 	} else if _, err := b.connection(config.Transport); err != nil {
 		return nil, err
 	}
-	b.ledger = ledger.New(b.Client(), b.prefix, off)
+	if quotas != nil {
+		b.ledger = ledger.New(b.Client(), b.prefix, *quotas)
+	}
 	return b, nil
 }
 
@@ -112,7 +114,9 @@ func (b *Backend) Client() *kubernetes.Client {
 
 // Close ends compaction and closes the clients that the backend made itself.
 func (b *Backend) Close() error {
-	b.ledger.Stop()
+	if b.ledger != nil {
+		b.ledger.Stop()
+	}
 	b.mu.Lock()
 	defer b.mu.Unlock()
 	var errs []error
@@ -126,7 +130,12 @@ func (b *Backend) Close() error {
 }
 
 // Counted waits until quotas show what came of the writes so far; see Ledger.Counted.
-func (b *Backend) Counted(ctx context.Context) error { return b.ledger.Counted(ctx) }
+func (b *Backend) Counted(ctx context.Context) error {
+	if b.ledger == nil {
+		return nil
+	}
+	return b.ledger.Counted(ctx)
+}
 
 // Filled waits until the existing watch caches are full, or ctx ends. It is called once, before anything
 // is asked of them: a client that asks too early is told to ask again a second later.
@@ -301,7 +310,8 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 	versioner := storage.APIObjectVersioner{}
 	client := withOwnStream(conn.client, config.GroupResource)
 	// Quotas can't bound what is kept in another etcd cluster than they are.
-	if !quota.IsIgnored(config.GroupResource) && key(config.Transport) == b.main() {
+	accounted := b.ledger != nil && !quota.IsIgnored(config.GroupResource) && key(config.Transport) == b.main()
+	if accounted {
 		client = b.ledger.AccountFor(client, config, resourcePrefix)
 	}
 	client = &kubernetes.Client{Client: client.Client, Kubernetes: ledger.Timely{Interface: client.Kubernetes}}
@@ -312,6 +322,9 @@ func (b *Backend) storage(config *storagebackend.ConfigForResource, resourcePref
 		return nil, nil, err
 	}
 	// A store is shared by a kind and its subresources, and each of them destroys it.
+	if accounted {
+		return b.ledger.WithAnswers(config.GroupResource, store), sync.OnceFunc(store.Close), nil
+	}
 	return store, sync.OnceFunc(store.Close), nil
 }
 
@@ -356,7 +369,7 @@ func (b *Backend) cachedStorage(config *storagebackend.ConfigForResource, resour
 	}
 	b.starts(watchCache)
 	delegator := cacher.NewCacheDelegator(watchCache, store)
-	cached := ledger.WithStoredLists(config.GroupResource, delegator, store)
+	cached := b.ledger.WithStoredLists(config.GroupResource, delegator, store)
 	return cached, sync.OnceFunc(func() {
 		delegator.Stop()
 		watchCache.Stop()

@@ -108,7 +108,7 @@ func TestHooks(t *testing.T) {
 		"k8s.io/kubernetes/pkg/controlplane/apiserver/aggregator.go",
 		"k8s.io/apiserver/pkg/server/options/admission.go")
 	theirs[schedulingrest.PostStartHookName] = true
-	ours := hooks(t, "../delegates.go", "../identity.go", "../legacy.go", "../server.go")
+	ours := hooks(t, "../delegates.go", "../identity.go", "../former.go", "../server.go")
 	for name := range theirs {
 		if ours[name] == slices.Contains(missingHooks, name) {
 			t.Errorf("hook %s: package apiserver has it: %t", name, ours[name])
@@ -142,9 +142,20 @@ func hooks(t *testing.T, files ...string) map[string]bool {
 			}
 		}
 		if filepath.Base(name) == "delegates.go" {
-			for _, statement := range file.Func("addHooks").List[:1] {
-				for _, hook := range statement.(*ast.AssignStmt).Rhs[0].(*ast.CompositeLit).Elts {
-					names[kubesource.Strings(hook.(*ast.CompositeLit).Elts[0])[0]] = true
+			for _, statement := range file.Func("addHooks").List {
+				assign, _ := statement.(*ast.AssignStmt)
+				if assign == nil {
+					continue
+				}
+				list, _ := assign.Rhs[0].(*ast.CompositeLit)
+				if list == nil {
+					continue
+				}
+				for _, hook := range list.Elts {
+					// The name of the hook that makes roles is upstream's constant.
+					if name, ok := hook.(*ast.CompositeLit).Elts[0].(*ast.BasicLit); ok {
+						names[kubesource.Strings(name)[0]] = true
+					}
 				}
 			}
 		}

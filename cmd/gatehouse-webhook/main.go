@@ -13,6 +13,7 @@ package main
 import (
 	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/command"
+	"gatehouse.dev/removed"
 )
 
-func main() { command.Main(plugins.List) }
+func main() { command.Main(removed.Add(plugins.List, nil)) }

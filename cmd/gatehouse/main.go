@@ -6,7 +6,7 @@ package main
 
 import (
 	"gatehouse.dev/cli"
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
-func main() { cli.Main(plugins.List) }
+func main() { cli.Main(compiled.Plugins) }

@@ -29,7 +29,7 @@ export function request(decision, remedies, close, kept = true) {
     shares(total, chain("Mutate"), chain("Validate")),
     steps.length ? picture(steps) : h("p", { class: "note" }, "No plugin had a part in it."),
     decision.omittedSteps > 0 && h("p", { class: "note" },
-      `${count(decision.omittedSteps, "more step")} about other objects of the same request aren’t kept.`),
+      `${count(decision.omittedSteps, "more step")} aren’t kept.`),
     kept && h("p", { class: "note also" }, "Also: ", h("code", {},
       `kubectl get decision ${decision.metadata.name} -n ${decision.metadata.namespace} -o yaml`)),
   ];

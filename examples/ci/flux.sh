@@ -8,6 +8,6 @@ set -eu
 failed=
 for folder in "$@"; do
 	echo "== $folder"
-	kubectl kustomize "$folder" | gatehouse review --filename=- --state="$folder/state.yaml" || failed="$failed $folder"
+	gatehouse review "$folder" --state="$folder/state.yaml" || failed="$failed $folder"
 done
 [ -z "$failed" ] || { echo "refused, or not judged:$failed" >&2; exit 1; }

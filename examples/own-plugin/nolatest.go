@@ -5,6 +5,7 @@ package main
 
 import (
 	"context"
+	_ "embed"
 	"fmt"
 	"io"
 	"strings"
@@ -19,6 +20,11 @@ import (
 
 const name = "NoLatest"
 
+// manual is the plugin's page, which `explain NoLatest` prints.
+//
+//go:embed nolatest.md
+var manual string
+
 // NoLatest refuses pods whose images can change under them. It checks all of a pod's containers,
 // including those that are added to a running pod for debugging.
 var NoLatest = plugin.Descriptor{
@@ -28,6 +34,8 @@ var NoLatest = plugin.Descriptor{
 	Operations: []admission.Operation{admission.Create, admission.Update},
 	Resources:  plugin.On(corev1.Resource("pods"), "", "ephemeralcontainers"),
 	Default:    true,
+	Remedy:     "Give each image a tag that stays what it is, such as nginx:1.29, or a digest.",
+	Manual:     manual,
 	New: func(config io.Reader, _ *plugin.Env) (plugin.Plugin, error) {
 		if err := pluginconfig.None(name, config); err != nil {
 			return nil, err

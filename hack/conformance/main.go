@@ -124,16 +124,10 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 		return err
 	}
 	fmt.Printf("running %d specs; logs are in %s\n", len(chosen), logs)
-	for _, m := range modes {
-		some := choose(chosen, func(s *spec) bool { return offByDefault.MatchString(s.text) == m.offByDefault })
-		if len(some) == 0 {
-			continue
-		}
-		if err := runSpecs(ctx, programs, filepath.Join(logs, m.name), version, m, some); err != nil {
-			return err
-		}
-	}
-	if err := known.add(resultsFile, chosen); err != nil {
+	ran, err := runModes(chosen, func(m mode, some []*spec) error {
+		return runSpecs(ctx, programs, filepath.Join(logs, m.name), version, m, some)
+	})
+	if err := errors.Join(known.add(resultsFile, ran), err); err != nil {
 		return err
 	}
 	judgement := judge(chosen, listed) // before the results of earlier runs
@@ -143,6 +137,21 @@ func run(ctx context.Context, dir, focus string, listed bool) error {
 		return err
 	}
 	return judgement
+}
+
+// runModes calls run with the specs of each mode that has some, and returns those that have run. An error ends it.
+func runModes(specs []*spec, run func(mode, []*spec) error) (ran []*spec, err error) {
+	for _, m := range modes {
+		some := choose(specs, func(s *spec) bool { return offByDefault.MatchString(s.text) == m.offByDefault })
+		if len(some) == 0 {
+			continue
+		}
+		if err := run(m, some); err != nil {
+			return ran, fmt.Errorf("the specs of the mode %s: %w", m.name, err)
+		}
+		ran = append(ran, some...)
+	}
+	return ran, nil
 }
 
 // again runs this program with the same arguments in a network and mounts of its own.

@@ -6,7 +6,9 @@
 package main
 
 import (
+	"errors"
 	"os"
+	"slices"
 	"strings"
 	"testing"
 	"time"
@@ -81,6 +83,23 @@ func TestApply(t *testing.T) {
 	err = all.apply([]*spec{{text: "[sig-apps] one"}})
 	if err == nil || !strings.Contains(err.Error(), ":3: ") || !strings.Contains(err.Error(), ":4: ") {
 		t.Errorf("got the error %v, want one for the second and the third pattern", err)
+	}
+}
+
+// TestModeThatFails checks that the specs of the mode before have run, and that no mode after it runs.
+func TestModeThatFails(t *testing.T) {
+	usual, off := &spec{text: "[sig-apps] one"}, &spec{text: "[sig-apps] two [Feature:OffByDefault]"}
+	for failing, want := range map[string][]*spec{"": {usual, off}, "default": nil, "everything": {usual}} {
+		var called []string
+		ran, err := runModes([]*spec{off, usual}, func(m mode, _ []*spec) error {
+			if called = append(called, m.name); m.name == failing {
+				return errors.New("the server doesn't start")
+			}
+			return nil
+		})
+		if !slices.Equal(ran, want) || (err != nil) != (failing != "") || failing == "default" && len(called) > 1 {
+			t.Errorf("%q fails: ran %v, called %q, %v", failing, ran, called, err)
+		}
 	}
 }
 

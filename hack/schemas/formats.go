@@ -8,10 +8,10 @@ import (
 	"maps"
 	"strings"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 )
 
 // site is the address of the site, which has the schemas.
@@ -45,12 +45,20 @@ func generate(root string) (map[string]schema, error) {
 // fileOf returns the name of a plugin's schema, which is that of its folder.
 func fileOf(d *plugin.Descriptor) string { return strings.ToLower(d.Name) }
 
+// folderOf returns the folder of a plugin. Removed ones bring along what serves their APIs.
+func folderOf(d *plugin.Descriptor) string {
+	if d.Server.Former != nil {
+		return "removed/" + fileOf(d)
+	}
+	return "plugins/" + fileOf(d)
+}
+
 // configurations returns the schemas of the plugins that take a configuration.
 func configurations(g *generator) (map[string]schema, error) {
 	all := map[string]schema{}
-	for i := range plugins.List {
-		d := &plugins.List[i]
-		p, err := g.load(module + "/plugins/" + fileOf(d))
+	for i := range compiled.Plugins {
+		d := &compiled.Plugins[i]
+		p, err := g.load(module + "/" + folderOf(d))
 		if err != nil {
 			return nil, err
 		}
@@ -70,7 +78,7 @@ func configurations(g *generator) (map[string]schema, error) {
 			s = schema{"oneOf": forms}
 		}
 		s["title"] = "Configuration of " + d.Name
-		s["description"] = d.Summary + ". " + site + "plugins/" + fileOf(d) + ".html"
+		s["description"] = d.Summary + ". " + site + folderOf(d) + ".html"
 		all[fileOf(d)] = s
 	}
 	return all, nil
@@ -102,8 +110,8 @@ func admissionConfiguration(g *generator, definitions map[string]schema) (schema
 		return nil, err
 	}
 	var names, conditions []any
-	for i := range plugins.List {
-		d := &plugins.List[i]
+	for i := range compiled.Plugins {
+		d := &compiled.Plugins[i]
 		names = append(names, d.Name)
 		configuration := schema{"description": "The plugin takes no configuration.", "not": schema{}}
 		if definitions[fileOf(d)] != nil {

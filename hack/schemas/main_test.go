@@ -113,7 +113,7 @@ var inDocument = regexp.MustCompile(`(?s)<<'?END'?\n(.*?)\nEND\n|` + "```yaml\n(
 // validateDocuments checks the files in documents, and returns their number.
 func validateDocuments(t *testing.T, schemas map[string]*jsonschema.Schema) (checked int) {
 	t.Helper()
-	for _, pattern := range []string{"README.md", "docs/*.md", "plugins/*/README.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"README.md", "docs/*.md", "plugins/*/README.md", "removed/*/README.md", "examples/*/README.md", "removed/examples/*/README.md"} {
 		documents, err := filepath.Glob(filepath.Join(root, pattern))
 		if err != nil {
 			t.Fatal(err)

@@ -22,13 +22,14 @@ import (
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/apiserver/manifests"
 	"gatehouse.dev/chain/config"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
-	"gatehouse.dev/plugins"
 )
 
 // A file of each format is changed in one place, in many ways. The schema refuses it if the program does,
@@ -116,8 +117,8 @@ func fieldsOf(t *testing.T, name string) (names []string) {
 // A plugin without a schema takes no configuration.
 func TestOtherPluginsTakeNoConfiguration(t *testing.T) {
 	with, env, file := schemaNames(t), newEnv(t), filepath.Join(t.TempDir(), "admission.yaml")
-	for i := range plugins.List {
-		d := &plugins.List[i]
+	for i := range compiled.Plugins {
+		d := &compiled.Plugins[i]
 		if slices.Contains(with, fileOf(d)) || d.Ended() {
 			continue
 		}
@@ -217,8 +218,8 @@ func programOf(t *testing.T, name string) func(content any) error {
 			return load(env, file)
 		}
 	}
-	index := slices.IndexFunc(plugins.List, func(d plugin.Descriptor) bool { return fileOf(&d) == name })
-	section := map[string]any{"name": plugins.List[index].Name, "path": file}
+	index := slices.IndexFunc(compiled.Plugins, func(d plugin.Descriptor) bool { return fileOf(&d) == name })
+	section := map[string]any{"name": compiled.Plugins[index].Name, "path": file}
 	admission := filepath.Join(dir, "of-"+name+".yaml")
 	data, err := yaml.Marshal(map[string]any{"apiVersion": "apiserver.config.k8s.io/v1",
 		"kind": "AdmissionConfiguration", "plugins": []any{section}})
@@ -255,6 +256,7 @@ func readSnapshot(file string) error {
 func newEnv(t *testing.T) *plugin.Env {
 	t.Helper()
 	env := plugintest.NewCluster(t).Env
+	env.ValidateManifest = manifests.Validate
 	env.Dynamic = fake.NewSimpleDynamicClient(scheme.Scheme)
 	env.Authorizer = authorizerfactory.NewAlwaysAllowAuthorizer()
 	env.RESTMapper = meta.NewDefaultRESTMapper(nil)
@@ -267,12 +269,12 @@ func load(env *plugin.Env, file string) error {
 	if err != nil {
 		return err
 	}
-	if err := loaded.Check(plugins.List, plugins.List); err != nil {
+	if err := loaded.Check(compiled.Plugins, compiled.Plugins); err != nil {
 		return err
 	}
 	var errs []error
-	for i := range plugins.List {
-		d := &plugins.List[i]
+	for i := range compiled.Plugins {
+		d := &compiled.Plugins[i]
 		if loaded.Section(d.Name) == nil {
 			continue
 		}

@@ -44,8 +44,7 @@ func follow(over <-chan struct{}) {
 	if os.Getenv("GOGC") != "" || os.Getenv("GOMEMLIMIT") != "" {
 		return
 	}
-	// Without a container, or a limit of its own, there is nothing to stay below.
-	_, _ = memlimit.Set(memlimit.WithProvider(memlimit.FromCgroup), memlimit.WithRatio(containerShare))
+	KeepToContainer()
 	defer debug.SetGCPercent(debug.SetGCPercent(servingPercent))
 	before := allocated()
 	given := before
@@ -64,6 +63,13 @@ func follow(over <-chan struct{}) {
 		}
 		before = now
 	}
+}
+
+// KeepToContainer makes the collector try to stay below the memory of the container. An explicit
+// GOMEMLIMIT takes precedence.
+func KeepToContainer() {
+	// Without a container, or a limit of its own, there is nothing to stay below.
+	_, _ = memlimit.Set(memlimit.WithProvider(memlimit.FromCgroup), memlimit.WithRatio(containerShare))
 }
 
 // shouldGiveBack reports whether to give free memory back to the system, by the bytes that were

@@ -21,6 +21,9 @@ import (
 // server is up. During a start, failures that pass are of no interest, and a failure that doesn't is
 // the command's own error.
 type Logging struct {
+	// Plain makes warnings and errors sentences, without klog's letter, time and place in the code. With -v
+	// they have these.
+	Plain     bool
 	verbosity int
 	shown     atomic.Bool
 	out       io.Writer
@@ -47,6 +50,7 @@ func (l *Logging) Apply(out io.Writer) {
 		klog.SetOutput(out)
 		return
 	}
+	set("skip_headers", strconv.FormatBool(l.Plain))
 	set("logtostderr", "false")
 	set("stderrthreshold", "4") // above FATAL, the highest: klog uses only the writers below
 	set("one_output", "true")
@@ -84,7 +88,10 @@ type fatal struct{ out io.Writer }
 
 // Write implements io.Writer for klog.
 func (f fatal) Write(line []byte) (int, error) {
-	_, message, _ := strings.Cut(string(line), "] ") // the time and the place come before it
+	message := string(line)
+	if _, after, ok := strings.Cut(message, "] "); ok { // the time and the place come before it
+		message = after
+	}
 	fmt.Fprintf(f.out, "gatehouse: %s\n", strings.TrimSpace(message))
 	os.Exit(1)
 	return 0, nil

@@ -18,6 +18,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/apiserver/pkg/admission"
+	auditinternal "k8s.io/apiserver/pkg/apis/audit"
 	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/apiserver/pkg/authentication/user"
 	"k8s.io/apiserver/pkg/endpoints/request"
@@ -112,6 +113,15 @@ func (r *rig) serve(ctx context.Context, c call) (cause any) {
 	r.Filter(http.HandlerFunc(func(w http.ResponseWriter, req *http.Request) { c.handler(req.Context(), w) })).
 		ServeHTTP(httptest.NewRecorder(), req)
 	return nil
+}
+
+// audited gives a request an event in the audit log.
+func audited(t testing.TB, ctx context.Context) {
+	t.Helper()
+	config := audit.RequestAuditConfig{Level: auditinternal.LevelMetadata}
+	if err := audit.AuditContextFrom(ctx).Init(config, nil); err != nil {
+		t.Fatal(err)
+	}
 }
 
 // admit and validate run a phase of the chain.

@@ -4,6 +4,7 @@
 package decision
 
 import (
+	"encoding/json"
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -18,23 +19,34 @@ const (
 	maxGroups   = 100       // of a user
 	maxCalls    = 100       // of a step
 	maxWarnings = 10        // of a call
+	maxReads    = 50        // of a call
 	maxSteps    = 500       // of a request
 	maxDecision = 512 << 10 // bytes of a decision
 )
 
-// limited returns the operations up to the limit, and reports whether there were more.
+// LargeValue takes the place of a value that is too large to be kept.
+const LargeValue = "(set; the value is too large to be kept)"
+
+var largeJSON, _ = json.Marshal(LargeValue)
+
+// limited cuts the values of operations that are beyond the limit, in place, and returns the operations up
+// to the limit. isCut reports whether it left out anything.
 func limited(operations []v1alpha1.PatchOperation) (kept []v1alpha1.PatchOperation, isCut bool) {
 	n := 0
 	for i := range operations {
 		o := &operations[i]
-		if n += len(o.Path); o.Value != nil {
+		n += len(o.Path)
+		if o.Value != nil && n+len(o.Value.Raw) > maxPatch {
+			o.Value, isCut = &v1alpha1.Value{Raw: largeJSON}, true
+		}
+		if o.Value != nil {
 			n += len(o.Value.Raw)
 		}
 		if n > maxPatch {
 			return operations[:i:i], true
 		}
 	}
-	return operations, false
+	return operations, isCut
 }
 
 // cut returns a message of bounded length.
@@ -46,6 +58,15 @@ func cutAt(text string, bytes int) string {
 		return text
 	}
 	return strings.ToValidUTF8(text[:bytes], "") + "…"
+}
+
+// cutNames returns the first names of fields, each of bounded length.
+func cutNames(names []string) []string {
+	var kept []string
+	for _, name := range names[:min(len(names), maxReads)] {
+		kept = append(kept, cutAt(name, maxName))
+	}
+	return kept
 }
 
 // cutRequest cuts the parts of a request that a client chooses.

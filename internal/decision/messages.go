@@ -19,8 +19,45 @@ import (
 // notShown takes the place of a value in a message.
 const notShown = "(not shown)"
 
-// ofSecretParams replaces the text of a policy whose params are a Secret.
-const ofSecretParams = "(not shown: the params of the policy are a Secret)"
+// ofSecretParams replaces the text of a policy whose params are a Secret, ofSecretObject that of a policy or
+// webhook about a Secret.
+const (
+	ofSecretParams = "(not shown: the params of the policy are a Secret)"
+	ofSecretObject = "(not shown: the object is a Secret)"
+)
+
+// ofCall returns the text that replaces the warnings of a call, and empty if nothing does. Whoever wrote a policy
+// or a webhook decides what it quotes of a Secret.
+func (s secrets) ofCall(c *plugin.Call) string {
+	switch {
+	case c.Secret:
+		return ofSecretParams
+	case s.ofSecret() && c.Kind != plugin.Quota && c.Kind != plugin.LimitRange:
+		return ofSecretObject
+	}
+	return ""
+}
+
+// ofReason is ofCall for the reason of a call. The server's own are shown: why it made no call, and why the call of
+// a webhook failed.
+func (s secrets) ofReason(c *plugin.Call) string {
+	if c.Verdict == plugin.Skipped || c.Kind == plugin.Webhook && c.Verdict == plugin.Failed {
+		return ""
+	}
+	return s.ofCall(c)
+}
+
+// ofRefusal is ofReason for the calls of a plugin that refused a request, or failed.
+func (s secrets) ofRefusal(calls []plugin.Call) string {
+	for i := range calls {
+		if c := &calls[i]; c.Verdict == plugin.Refused || c.Verdict == plugin.Failed {
+			if text := s.ofReason(c); text != "" {
+				return text
+			}
+		}
+	}
+	return ""
+}
 
 // ofStatus returns the message of an answer without the values that the API quotes in it: a patch
 // that failed quotes the whole object, an immutable field its template. by is the plugin that
@@ -34,7 +71,11 @@ func (s secrets) ofStatus(status *metav1.Status, by string, r *v1alpha1.Request)
 	case plainReasons[status.Reason]:
 		return cut(status.Message)
 	}
-	return cut(withoutValues(status.Message, r))
+	message := withoutValues(status.Message, r)
+	if head, _, quotes := strings.Cut(message, ": "); quotes && s.ofSecret() {
+		message = head + ": …" // a patch is quoted as it is: unknown patch type: VALUE in map: …
+	}
+	return cut(message)
 }
 
 // ofPlugin returns the message of a plugin, webhook or policy. If the object is a Secret, the
@@ -47,15 +88,13 @@ func (s secrets) ofPlugin(message string, r *v1alpha1.Request) string {
 }
 
 // PluginMessage returns the message with which a plugin refused a request, without the values that
-// decisions hide. If the object is a Secret, it ends before the first value. calls has the calls of the
-// plugin.
+// decisions hide. calls has the calls of the plugin.
 func PluginMessage(message string, r *v1alpha1.Request, calls []plugin.Call) string {
-	for i := range calls {
-		if c := &calls[i]; c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
-			return ofSecretParams
-		}
+	s := secrets{resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}}
+	if text := s.ofRefusal(calls); text != "" {
+		return text
 	}
-	return secrets{resource: schema.GroupResource{Group: r.Group, Resource: r.Resource}}.ofPlugin(message, r)
+	return s.ofPlugin(message, r)
 }
 
 // plainReasons are the reasons of answers that name objects, users and fields, and quote no values.
@@ -116,6 +155,9 @@ func (s secrets) ofCause(field, message string) string {
 	if s.showsValue(field, value) {
 		return message
 	}
+	if s.ofSecret() && field == "patch" {
+		detail = "" // of the decoder, which quotes the patch
+	}
 	return strings.TrimSuffix(kind+notShown+": "+detail, ": ")
 }
 
@@ -139,13 +181,16 @@ func splitValue(text string) (value, detail string) {
 // maxValue is the number of bytes that a value in a message may have.
 const maxValue = 256
 
+// namingFields are the fields of a Secret whose values are shown. Policies and webhooks may copy data into the others.
+var namingFields = map[string]bool{"metadata.name": true, "metadata.generateName": true, "metadata.namespace": true}
+
 // showsValue reports whether a message may show the value of a field.
 func (s secrets) showsValue(field, value string) bool {
 	if len(value) > maxValue || strings.ContainsAny(value, "{\n") || strings.Contains(value, "map[") ||
 		field == "patch" {
 		return false
 	}
-	if s.ofSecret() && !strings.HasPrefix(field, "metadata.") && field != "type" {
+	if s.ofSecret() && !namingFields[field] {
 		return false
 	}
 	name := lastName.FindStringSubmatch(field)
@@ -155,9 +200,10 @@ func (s secrets) showsValue(field, value string) bool {
 // quotedValues matches the start of a value in a message: quotes, JSON, and Go's forms of objects.
 var quotedValues = regexp.MustCompile("\"(?:[^\"\\\\]|\\\\.)*\"?|'[^']*'?|[`|{\n]|&[a-z]|map\\[|\\[\\]byte")
 
-// namesNext matches the text before a quoted name: the name of a field, or of what refused.
+// namesNext matches the text before a quoted name: the name of a field, or of what refused, the key of an element
+// of a list, as in .spec.containers[name="web"], or the address of a webhook.
 var namesNext = regexp.MustCompile(
-	`(?:field|fields|key|version|kind|webhook|plugin|Policy|binding|namespaces?|quota) $`)
+	`(?:field|fields|key|version|kind|webhook|plugin|Policy|binding|namespaces?|quota|Get|Post) $|[\[,]\w+=$`)
 
 // withoutValues returns a message up to the first value in it. Names of the request are no values.
 func withoutValues(message string, r *v1alpha1.Request) string {

@@ -69,6 +69,13 @@ func (r *record) size() int {
 	for i := range r.changes {
 		n += r.changes[i].Size()
 	}
+	for i := range r.decision.Steps {
+		for _, o := range r.decision.Steps[i].Patch { // the record is settled
+			if n += len(o.Path); o.Value != nil {
+				n += len(o.Value.Raw)
+			}
+		}
+	}
 	return n
 }
 

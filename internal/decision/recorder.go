@@ -6,7 +6,6 @@ package decision
 import (
 	"context"
 	"net/http"
-	"slices"
 	"strings"
 	"time"
 
@@ -85,10 +84,25 @@ func (r *Recorder) PhaseDone(ctx context.Context, phase plugin.PhaseStep) {
 	if recording == nil {
 		return
 	}
-	if decided := recording.phaseDone(&phase); decided && phase.Err == nil && !recording.apart &&
-		phase.Attributes.GetOperation() == admission.Connect {
+	decided, other := recording.phaseDone(&phase)
+	switch {
+	case recording.apart:
+	case other != nil:
+		r.keepOther(ctx, recording, other)
+	case decided && phase.Err == nil && phase.Attributes.GetOperation() == admission.Connect:
 		r.finish(ctx, recording, http.StatusOK, nil)
 	}
+}
+
+// keepOther makes a decision of the attempt of one object of a collection. The request isn't over yet.
+func (r *Recorder) keepOther(ctx context.Context, recording *recording, a *attempt) {
+	code := int32(http.StatusOK)
+	if a.err != nil {
+		_, code = plugin.VerdictOf(a.err)
+	}
+	record := newRecord(ctx, recording, a, int(code), nil)
+	record.rename() // the audit ID is the name of the request's decision
+	r.keep(record)
 }
 
 // Filter records the requests that next handles. It belongs behind authorization, so that requests
@@ -161,19 +175,27 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 		return
 	}
 	record := newRecord(ctx, recording, attempt, code, status)
+	if isAudited(ctx) { // the event is written when this handler returns
+		record.settle()
+		if by := record.decision.By; by != "" {
+			audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", by)
+		}
+		if by := record.decision.ChangedBy; len(by) > 0 {
+			audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(by, ","))
+		}
+	}
+	r.keep(record)
+}
+
+// keep stores a record, and shows the observers its decision.
+func (r *Recorder) keep(record *record) {
 	d := &record.decision
 	decisionsTotal[d.Verdict].Inc()
 	r.store.addSoon(record)
-	if !isAudited(ctx) && len(r.observers) == 0 {
+	if len(r.observers) == 0 {
 		return
 	}
 	r.store.catchUp() // d is the store's until then
-	if d.By != "" {
-		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", d.By)
-	}
-	if len(d.ChangedBy) > 0 {
-		audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(d.ChangedBy, ","))
-	}
 	for _, observe := range r.observers {
 		observe(d)
 	}
@@ -203,7 +225,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	d := &r.decision
 	if a != nil {
 		d.Request = a.request
-		d.Steps, r.changes, d.OmittedSteps = a.steps, a.changes, int32(a.dropped+recording.omitted)
+		d.Steps, r.changes, d.OmittedSteps = a.steps, a.changes, int32(a.dropped)
 		if d.Verdict != v1alpha1.Admitted {
 			d.By = a.by
 		}
@@ -217,8 +239,10 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	if status != nil {
 		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
-		if slices.ContainsFunc(d.Steps, func(s v1alpha1.Step) bool { return s.Plugin == d.By && s.Message == ofSecretParams }) {
-			d.Message = ofSecretParams
+		for i := range d.Steps {
+			if s := &d.Steps[i]; s.Plugin == d.By && (s.Message == ofSecretParams || s.Message == ofSecretObject) {
+				d.Message = s.Message
+			}
 		}
 		if d.Request.Name == "" && status.Details != nil {
 			d.Request.Name = status.Details.Name

@@ -54,7 +54,7 @@ func summary(d *v1alpha1.Decision) string {
 }
 
 // Whatever the chain and storage do, a request is one decision, and the one that its client was
-// told.
+// told. If a collection is deleted, the other objects have decisions besides.
 func TestOneDecisionARequest(t *testing.T) {
 	var again bool
 	a := decider{admit: func(ctx context.Context, a admission.Attributes) error {
@@ -148,15 +148,15 @@ func TestOneDecisionARequest(t *testing.T) {
 		"a collection": {call{verb: "deletecollection"}, func(ctx context.Context, r *rig, w http.ResponseWriter) {
 			deleteAll(ctx, r, 20)
 			w.WriteHeader(http.StatusOK)
-		}, `Admitted 200 DELETE pods/gone by "" changed by []: A/M/0 A/V/0 B/V/0 and 57 more`},
+		}, `Admitted 200 DELETE pods/gone by "" changed by []: A/M/0 A/V/0 B/V/0`},
 		"one of a collection is refused": {call{verb: "deletecollection"},
 			func(ctx context.Context, r *rig, w http.ResponseWriter) {
-				refused := about(admission.Delete, nil, newPod("bad"))
+				refused := ofCollection(newPod("bad"))
 				_ = r.admit(ctx, refused)
 				err := r.validate(ctx, refused)
 				deleteAll(ctx, r, 20)
 				answerWith(w, err)
-			}, `Refused 403 DELETE pods/bad by "B" changed by []: A/M/0 A/V/0 B/V/0=Refused and 60 more`},
+			}, `Refused 403 DELETE pods/bad by "B" changed by []: A/M/0 A/V/0 B/V/0=Refused`},
 		"nothing is written": {call{verb: "create"}, func(ctx context.Context, r *rig, w http.ResponseWriter) {
 			_ = r.admit(ctx, create("web"))
 		}, `Admitted 200 CREATE pods/web by "" changed by [A]: A/M/0*`},
@@ -178,6 +178,14 @@ func TestOneDecisionARequest(t *testing.T) {
 			r := newRig(t, store, a, b)
 			test.call.handler = func(ctx context.Context, w http.ResponseWriter) { test.do(ctx, r, w) }
 			r.serve(t.Context(), test.call)
+			if test.call.verb == "deletecollection" {
+				all := listed(t, store, Filter{})
+				if got := summary(&all[len(all)-1]); got != test.want {
+					t.Errorf("got  %s\nwant %s", got, test.want)
+				}
+				checkOthers(t, all[:len(all)-1])
+				return
+			}
 			if got := summary(only(t, store)); got != test.want {
 				t.Errorf("got  %s\nwant %s", got, test.want)
 			}
@@ -201,22 +209,48 @@ func TestOneDecisionARequest(t *testing.T) {
 
 var schemaKind = corev1.SchemeGroupVersion.WithKind("Pod").GroupKind()
 
+// checkOthers checks that each other pod that deleteAll deleted has a decision of its own, and that each has the ID of
+// the one request.
+func checkOthers(t *testing.T, others []v1alpha1.Decision) {
+	t.Helper()
+	seen := map[string]bool{}
+	for i := range others {
+		d := &others[i]
+		if d.Verdict != v1alpha1.Admitted || d.Code != 200 || len(d.Steps) != 3 ||
+			d.Annotations[v1alpha1.AuditIDAnnotation] != others[0].Annotations[v1alpha1.AuditIDAnnotation] {
+			t.Errorf("unexpected decision: %s %v", summary(d), d.Annotations)
+		}
+		seen[d.Request.Name] = true
+	}
+	for i := range 19 {
+		if name := fmt.Sprintf("pod-%d", i); !seen[name] {
+			t.Errorf("no decision about %s", name)
+		}
+	}
+}
+
 // deleteAll deletes n pods of the same name, which may be so of different pods, and others at once.
 func deleteAll(ctx context.Context, r *rig, n int) {
 	var wait sync.WaitGroup
 	for i := range n - 1 {
 		wait.Go(func() {
-			attributes := about(admission.Delete, nil, newPod(fmt.Sprintf("pod-%d", i)))
+			attributes := ofCollection(newPod(fmt.Sprintf("pod-%d", i)))
 			if r.admit(ctx, attributes) == nil {
 				_ = r.validate(ctx, attributes)
 			}
 		})
 	}
 	wait.Wait()
-	last := about(admission.Delete, nil, newPod("gone"))
+	last := ofCollection(newPod("gone"))
 	if r.admit(ctx, last) == nil {
 		_ = r.validate(ctx, last)
 	}
+}
+
+// ofCollection returns the attributes of the deletion of one pod of a collection, as storage makes them: without its name.
+func ofCollection(pod *corev1.Pod) admission.Attributes {
+	return admission.NewAttributesRecord(nil, pod, corev1.SchemeGroupVersion.WithKind("Pod"), pod.Namespace, "",
+		corev1.SchemeGroupVersion.WithResource("pods"), "", admission.Delete, nil, false, nil)
 }
 
 // discarding is what isn't answered.

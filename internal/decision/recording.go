@@ -23,7 +23,7 @@ import (
 // The chain may be called several times for one request. Storage calls it again after a conflict,
 // an apply that finds nothing to update creates the object, and the deletion of a collection
 // deletes each object by itself. The recording has the last attempt of each object. The decision is
-// made of one attempt.
+// made of one attempt. Of a collection, each other object has a decision of its own.
 type recording struct {
 	start     time.Time
 	info      *request.RequestInfo
@@ -45,10 +45,8 @@ type recording struct {
 	last *attempt
 	// running is the plugin that is being called, and since the time of that call. For a collection
 	// neither is set, as several of its objects pass the chain at a time.
-	running v1alpha1.Step
-	since   time.Time
-	// omitted is the number of steps of attempts that were dropped.
-	omitted     int
+	running     v1alpha1.Step
+	since       time.Time
 	chainCalled bool
 	over        bool
 }
@@ -158,12 +156,13 @@ func (r *recording) enforced(s *plugin.Step) {
 	}
 }
 
-// phaseDone records the end of a phase, and reports whether that decided the request.
-func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
+// phaseDone records the end of a phase, and reports whether that decided the request. other is the attempt of another
+// object of the collection, of which a decision can be made now, nil for none.
+func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool, other *attempt) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
 	if r.over {
-		return false
+		return false, nil
 	}
 	a := r.attempt(p.Attributes)
 	if p.Phase == plugin.Mutating && a.mutated {
@@ -173,13 +172,13 @@ func (r *recording) phaseDone(p *plugin.PhaseStep) (decided bool) {
 	a.describe(p.Attributes)
 	a.err = p.Err
 	if p.Phase == plugin.Mutating && p.Err == nil {
-		return false
+		return false, nil
 	}
 	a.validated = p.Phase == plugin.Validating
 	if r.isCollection() {
-		r.close(a)
+		other = r.close(a)
 	}
-	return true
+	return true, other
 }
 
 // isCollection reports whether the request is about many objects.
@@ -188,7 +187,7 @@ func (r *recording) isCollection() bool { return r.info.Verb == "deletecollectio
 // currentAttempt returns the current attempt for the object, nil if there is none.
 func (r *recording) currentAttempt(a admission.Attributes) *attempt {
 	if r.isCollection() {
-		return r.open[a.GetName()]
+		return r.open[nameOf(a)]
 	}
 	return r.only
 }
@@ -229,7 +228,7 @@ func (r *recording) startAttempt(a admission.Attributes) *attempt {
 	if r.open == nil {
 		r.open = map[string]*attempt{}
 	}
-	r.open[a.GetName()] = begins
+	r.open[nameOf(a)] = begins
 	return begins
 }
 
@@ -241,18 +240,19 @@ func (a *attempt) validateAgain() {
 	a.steps = slices.DeleteFunc(a.steps, func(s v1alpha1.Step) bool { return s.Phase == phases[plugin.Validating] })
 }
 
-// close ends an attempt. Of several objects, the recording keeps one attempt.
-func (r *recording) close(a *attempt) {
+// close ends an attempt. The decision of the request is made of the attempt that ended last, or of the first one
+// that was refused. close returns the attempt that no longer is that one, nil for none.
+func (r *recording) close(a *attempt) (other *attempt) {
 	delete(r.open, a.request.Name)
-	switch kept := r.last; {
-	case kept == nil || kept.request.Name == a.request.Name:
-		r.last = a
-	case kept.err != nil:
-		r.omitted += len(a.steps)
-	default:
-		r.omitted += len(kept.steps)
-		r.last = a
+	kept := r.last
+	if kept != nil && kept.err != nil && kept.request.Name != a.request.Name {
+		return a
 	}
+	r.last = a
+	if kept == nil || kept.request.Name == a.request.Name {
+		return nil
+	}
+	return kept
 }
 
 // keptAttempt returns the attempt that the decision is made of, nil if the chain wasn't called.
@@ -263,6 +263,17 @@ func (r *recording) keptAttempt() *attempt {
 	return r.only
 }
 
+// nameOf returns the name of a request's object. Of a collection that is deleted only the objects have names.
+func nameOf(a admission.Attributes) string {
+	if name := a.GetName(); name != "" || a.GetOldObject() == nil {
+		return name
+	}
+	if accessor, err := meta.Accessor(a.GetOldObject()); err == nil {
+		return accessor.GetName()
+	}
+	return ""
+}
+
 // describe records what the request is about. Storage may generate the name late.
 func (a *attempt) describe(attributes admission.Attributes) {
 	resource, r := attributes.GetResource(), &a.request
@@ -270,7 +281,7 @@ func (a *attempt) describe(attributes admission.Attributes) {
 	r.Group, r.Version, r.Resource = resource.Group, resource.Version, resource.Resource
 	r.Subresource, r.DryRun = attributes.GetSubresource(), attributes.IsDryRun()
 	r.Namespace = attributes.GetNamespace()
-	if name := attributes.GetName(); name != "" {
+	if name := nameOf(attributes); name != "" {
 		r.Name = name
 	}
 	object := attributes.GetObject()

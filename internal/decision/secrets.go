@@ -82,6 +82,11 @@ func HideSecret(object []byte) []byte {
 	return secrets{schema.GroupResource{Resource: "secrets"}, ValuesShown}.hidden("", object)
 }
 
+// HideValue returns the JSON of a value at a JSON pointer in an object of a resource, hidden as decisions hide it.
+func HideValue(resource schema.GroupResource, values Values, pointer string, raw []byte) []byte {
+	return secrets{resource, values}.hidden(pointer, raw)
+}
+
 // hideValues hides all values of a patch.
 func hideValues(patch []v1alpha1.PatchOperation) {
 	for i := range patch {

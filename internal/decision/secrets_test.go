@@ -258,6 +258,85 @@ func TestCallsAfterSecretParams(t *testing.T) {
 	}
 }
 
+// A policy or a webhook may copy values of a Secret that it is asked about into all that it says and sets. The
+// decision shows none of it, and says what the server knows.
+func TestSecretObjects(t *testing.T) {
+	const value = "correct-horse"
+	secret := func() *corev1.Secret {
+		return &corev1.Secret{TypeMeta: metav1.TypeMeta{APIVersion: "v1", Kind: "Secret"},
+			ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "s"}, StringData: map[string]string{"a": value}}
+	}
+	for name, test := range map[string]struct {
+		operation admission.Operation
+		call      plugin.Call
+		want      string // in the decision's message, and in its call's reason and warnings
+	}{
+		"a policy that refuses": {admission.Create, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Refused,
+			Why: "no: " + value}, ofSecretObject},
+		"a policy that refuses a deletion": {admission.Delete, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Refused,
+			Why: "no: " + value}, ofSecretObject},
+		"a policy that fails": {admission.Update, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Failed,
+			Why: "no such key: " + value}, ofSecretObject},
+		"a policy that warns": {admission.Update, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Admitted,
+			Why: "no: " + value + " (not refused)", Warnings: []string{"no: " + value}}, ofSecretObject},
+		"a policy whose params are another": {admission.Create, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Refused,
+			Why: "no: " + value, Secret: true}, ofSecretParams},
+		"a policy that isn't asked": {admission.Create, plugin.Call{Kind: plugin.Policy, Verdict: plugin.Skipped,
+			Why: "namespaceSelector selects others"}, "namespaceSelector selects others"},
+		"a webhook that refuses": {admission.Delete, plugin.Call{Kind: plugin.Webhook, Verdict: plugin.Refused,
+			Why: "denied: " + value}, ofSecretObject},
+		"a webhook that warns": {admission.Create, plugin.Call{Kind: plugin.Webhook, Verdict: plugin.Admitted,
+			Warnings: []string{value}}, ofSecretObject},
+		"a webhook that doesn't answer": {admission.Create, plugin.Call{Kind: plugin.Webhook, Verdict: plugin.Failed,
+			Why: "failed calling webhook: connection refused"}, "connection refused"},
+		"a quota": {admission.Create, plugin.Call{Kind: plugin.Quota, Verdict: plugin.Refused,
+			Why: "exceeded quota: q"}, "exceeded quota: q"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			store := newStore()
+			r := newRig(t, store, decider{admit: func(_ context.Context, a admission.Attributes) error {
+				c := test.call
+				c.Name = "c"
+				if object, ok := a.GetObject().(*corev1.Secret); ok && c.Verdict == plugin.Admitted {
+					was := object.DeepCopy()
+					object.Labels = map[string]string{"copied": value}
+					c.Changes = plugin.ChangesBetween(was, object)
+				}
+				plugin.CallsOf(a).Add(c)
+				if c.Verdict == plugin.Admitted || c.Verdict == plugin.Skipped {
+					return nil
+				}
+				return admission.NewForbidden(a, errors.New(c.Why))
+			}}.named("A"))
+			object, old := runtime.Object(secret()), runtime.Object(nil)
+			if test.operation != admission.Create {
+				old = secret()
+			}
+			if test.operation == admission.Delete {
+				object = nil
+			}
+			r.serve(t.Context(), call{verb: strings.ToLower(string(test.operation)), resource: "secrets",
+				handler: func(ctx context.Context, w http.ResponseWriter) {
+					r.both(ctx, w, about(test.operation, object, old))
+				}})
+			d := only(t, store)
+			c := d.Steps[0].Calls[0]
+			said := append(c.Warnings, c.Why)
+			if d.Verdict != v1alpha1.Admitted {
+				said = append(said, d.Message, d.Steps[0].Message)
+			}
+			for _, text := range said {
+				if text != "" && !strings.Contains(text, test.want) {
+					t.Errorf("it says %q, want %q", text, test.want)
+				}
+			}
+			if shown := string(encoded(d)); strings.Contains(shown, value) || !strings.Contains(shown, test.want) {
+				t.Errorf("it shows %s", shown)
+			}
+		})
+	}
+}
+
 // What others make large is cut, and says so.
 func TestLimits(t *testing.T) {
 	long := strings.Repeat("é", 100_000)
@@ -300,7 +379,8 @@ func TestLimits(t *testing.T) {
 	}})
 	d := only(t, store)
 	step := d.Steps[0]
-	if !step.PatchCut || len(step.Patch) != 1 || string(step.Patch[0].Value.Raw) != `{"a":"small"}` {
+	if !step.PatchCut || len(step.Patch) != 2 || string(step.Patch[0].Value.Raw) != `{"a":"small"}` ||
+		step.Patch[1].Path != "/spec/nodeName" || string(step.Patch[1].Value.Raw) != string(largeJSON) {
 		t.Errorf("cut %t, the patch has %d operations", step.PatchCut, len(step.Patch))
 	}
 	for what, text := range map[string]string{"the message": d.Message, "the step's": step.Message,

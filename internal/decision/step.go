@@ -27,15 +27,15 @@ func newStep(s *plugin.Step, index int, values Values, changes []change) (v1alph
 	if s.Err != nil {
 		step.Message = secret.ofPlugin(s.Err.Error(), about)
 	}
+	if text := secret.ofRefusal(s.Calls); s.Err != nil && text != "" {
+		step.Message = text
+	}
 	// A value that a call copied from a Secret may be in everything that was changed after that.
 	hasSecret := false
 	room := roomFor(s.Calls)
 	for i := range s.Calls {
 		c := &s.Calls[i]
-		hasSecret = hasSecret || c.Secret
-		if s.Err != nil && c.Secret && (c.Verdict == plugin.Refused || c.Verdict == plugin.Failed) {
-			step.Message = ofSecretParams
-		}
+		hasSecret = hasSecret || secret.ofCall(c) != ""
 		if room[priority(c)] == 0 {
 			step.OmittedCalls++
 			continue
@@ -84,16 +84,17 @@ func roomFor(calls []plugin.Call) (room [3]int) {
 // newCall returns the API's form of a call, without its patch.
 func newCall(c *plugin.Call, secret secrets, about *v1alpha1.Request) v1alpha1.Call {
 	call := v1alpha1.Call{Kind: string(c.Kind), Name: c.Name, Configuration: c.Configuration, Binding: c.Binding,
-		Param: c.Param, Expression: cut(c.Expression), Backend: cut(c.Backend),
+		Param: c.Param, Expression: cut(c.Expression), Reads: cutNames(c.Reads), Backend: cut(c.Backend),
 		Verdict: v1alpha1.Verdict(c.Verdict), Code: c.Code, FailedOpen: c.Ignored,
 		Why:      secret.ofPlugin(c.Why, about),
 		Duration: metav1.Duration{Duration: c.Duration}}
-	if c.Secret && c.Verdict != plugin.Skipped && c.Why != "" {
-		call.Why = ofSecretParams
+	if hidden := secret.ofReason(c); hidden != "" && c.Why != "" {
+		call.Why = hidden
 	}
 	for _, warning := range c.Warnings[:min(len(c.Warnings), maxWarnings)] {
-		if warning = secret.ofPlugin(warning, about); c.Secret {
-			warning = ofSecretParams
+		hidden := secret.ofCall(c)
+		if warning = secret.ofPlugin(warning, about); hidden != "" {
+			warning = hidden
 		}
 		call.Warnings = append(call.Warnings, warning)
 	}

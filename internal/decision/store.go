@@ -331,9 +331,13 @@ func (s *Store) after(revision uint64, want *Filter, n int) []revisionText {
 // encode returns the JSON of a decision, which is cut if it is too large.
 func encode(d *v1alpha1.Decision) []byte {
 	text, err := json.Marshal(d)
-	if err == nil && len(text) > maxDecision {
-		shorten(d)
-		text, err = json.Marshal(d)
+	for _, shorten := range []func(*v1alpha1.Step){dropPatches, dropCalls} {
+		if err == nil && len(text) > maxDecision {
+			for i := range d.Steps {
+				shorten(&d.Steps[i])
+			}
+			text, err = json.Marshal(d)
+		}
 	}
 	if err != nil { // of values that were JSON
 		klog.ErrorS(err, "Cannot encode a decision", "decision", klog.KObj(d))
@@ -341,14 +345,19 @@ func encode(d *v1alpha1.Decision) []byte {
 	return text
 }
 
-// shorten takes out of a decision what may be large.
-func shorten(d *v1alpha1.Decision) {
-	for i := range d.Steps {
-		s := &d.Steps[i]
-		s.PatchCut = s.PatchCut || len(s.Patch) > 0
-		s.OmittedCalls += int32(len(s.Calls))
-		s.Patch, s.Calls, s.Message = nil, nil, cutAt(s.Message, maxName)
+// dropPatches takes the patches out of a step.
+func dropPatches(s *v1alpha1.Step) {
+	s.PatchCut, s.Patch = hasChanged(s), nil
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		c.PatchCut, c.Patch = c.PatchCut || len(c.Patch) > 0, nil
 	}
+}
+
+// dropCalls takes out of a step whatever else may be large.
+func dropCalls(s *v1alpha1.Step) {
+	s.OmittedCalls += int32(len(s.Calls))
+	s.Calls, s.Message = nil, cutAt(s.Message, maxName)
 }
 
 // decode returns the decision of a text that encode wrote.

@@ -401,6 +401,31 @@ func TestSlowWatcher(t *testing.T) {
 	reading.Stop()
 }
 
+// A watcher takes few bytes at a time, so that one that doesn't read keeps little of what the store has dropped.
+func TestSlowWatcherOfLargeDecisions(t *testing.T) {
+	s := NewStore("server", 1000, 64<<20)
+	w, beside := &watcher{store: s}, &watcher{store: s}
+	for i := range 20 {
+		s.add(newOne(fmt.Sprint(i), plain, maxDecision/2))
+		if events := s.next(beside); len(events) != 1 {
+			t.Errorf("a watcher that reads gets %d events", len(events))
+		}
+	}
+	told := 0
+	for events := s.next(w); len(events) > 0; events = s.next(w) {
+		bytes := 0
+		for _, e := range events {
+			bytes += len(e.of.text)
+		}
+		if told += len(events); bytes > maxEventBytes {
+			t.Errorf("it takes %d bytes in %d events", bytes, len(events))
+		}
+	}
+	if told != 20 {
+		t.Errorf("it was told of %d of 20", told)
+	}
+}
+
 // Classes tell what is worth being kept from what is not.
 func TestClasses(t *testing.T) {
 	decided := func(verdict v1alpha1.Verdict, reason metav1.StatusReason, by string,

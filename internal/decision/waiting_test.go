@@ -14,6 +14,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/audit"
 	"k8s.io/component-base/metrics/testutil"
 )
 
@@ -137,5 +138,35 @@ func TestWaitingIsBounded(t *testing.T) {
 	<-done
 	if all := listed(t, s, Filter{}); len(all) != requests {
 		t.Errorf("%d are kept, want %d", len(all), requests)
+	}
+}
+
+// A request with an event in the audit log has its own changes written down for that, and waits for no others.
+func TestAuditedWaitsForNoOthers(t *testing.T) {
+	s := newStore()
+	r := newRig(t, s, decider{admit: labelling("a", "b")}.named("A"))
+	s.catching.Lock() // as while the store writes down what others changed
+	done := make(chan string, 1)
+	go func() {
+		var event *audit.AuditContext
+		r.serve(t.Context(), call{verb: "create", handler: func(ctx context.Context, w http.ResponseWriter) {
+			audited(t, ctx)
+			event = audit.AuditContextFrom(ctx)
+			r.both(ctx, w, about(admission.Create, newPod("web"), nil))
+		}})
+		changedBy, _ := event.GetEventAnnotation("admission.gatehouse.dev/changed-by")
+		done <- changedBy
+	}()
+	select {
+	case changedBy := <-done:
+		if changedBy != "A" {
+			t.Errorf("the event says that %q changed the object", changedBy)
+		}
+	case <-time.After(10 * time.Second):
+		t.Error("it waits")
+	}
+	s.catching.Unlock()
+	if d := only(t, s); len(d.Steps[0].Patch) != 1 || d.ChangedBy[0] != "A" {
+		t.Errorf("got %s", encoded(d))
 	}
 }

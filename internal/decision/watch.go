@@ -91,9 +91,13 @@ type event struct {
 	of       revisionText
 }
 
-// maxEvents is the number of events that a watcher takes from the store at a time. The store may
-// have dropped the decisions of these events meanwhile, and its bounds do not count them.
-const maxEvents = 16
+// maxEvents is the number of events that a watcher takes from the store at a time, and maxEventBytes that of their
+// bytes, unless the first has more. The store may have dropped the decisions of these events meanwhile, and its
+// bounds do not count them.
+const (
+	maxEvents     = 16
+	maxEventBytes = 1 << 20
+)
 
 // Watch sends all changes after a revision that List returned. If the revision is empty or "0", or
 // initial is set, it first sends all decisions. If initial is set, a bookmark follows them. The
@@ -140,12 +144,17 @@ func (s *Store) next(w *watcher) []event {
 		events = append(events, event{watch.Deleted, d.revision, of})
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.revision, b.revision) })
-	if len(events) <= maxEvents {
+	n, bytes := 0, 0
+	for n < len(events) && n < maxEvents && (n == 0 || bytes+len(events[n].of.text) <= maxEventBytes) {
+		bytes += len(events[n].of.text)
+		n++
+	}
+	if n == len(events) {
 		w.known = s.revision
 		return events
 	}
-	events = slices.Clone(events[:maxEvents])
-	w.known = events[maxEvents-1].revision
+	events = slices.Clone(events[:n])
+	w.known = events[n-1].revision
 	return events
 }
 

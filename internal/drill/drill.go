@@ -45,6 +45,14 @@ func Run(ctx context.Context, o Options) (*Report, error) {
 	report := &Report{APIVersion: APIVersion, Kind: Kind, Outages: []Outage{}}
 	report.Fail(errs...)
 	backends := backendsOf(found)
+	switch nothing := "there is no webhook configuration among " + number(len(o.Documents), "object", "objects") +
+		": there is nothing to drill"; {
+	case len(backends) > 0 || len(errs) > 0:
+	case o.Complete:
+		report.Notes = append(report.Notes, nothing)
+	default: // a program may register its webhooks when it runs
+		report.Fail(errors.New(nothing + " (some programs register theirs when they run: drill the cluster with --context)"))
+	}
 	drills := [][]*backend{}
 	if len(o.Down) > 0 {
 		down, err := choose(backends, o.Down)
@@ -162,10 +170,15 @@ func (d *drilling) run(down []*backend, writes []areaWrite) Outage {
 		o.Webhooks = append(o.Webhooks, Webhook{Kind: w.Document.Object.GetKind(), Configuration: w.Configuration(), Name: w.Name,
 			FailurePolicy: string(*w.FailurePolicy), Source: w.Document.Source})
 	}
+	stops, waits := newTally(), newTally()
 	for _, write := range writes {
-		e := d.effectOf(webhooks, write.Write)
-		o.take(write.area, write.critical, write.Write, e)
+		if e := d.effectOf(webhooks, write.Write); e.stops {
+			stops.add(write, e)
+		} else if e.seconds > 0 {
+			waits.add(write, e)
+		}
 	}
+	o.Stops, o.Waits = stops.areas, waits.areas
 	for _, b := range down {
 		recovery, known := d.recovery(b)
 		if !known && o.Heals == Yes {

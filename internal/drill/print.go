@@ -10,6 +10,7 @@ import (
 	"strings"
 	"text/tabwriter"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/terminal"
@@ -47,17 +48,31 @@ func (r *Report) findings(command string) *lint.Report {
 
 // message says in a line what an outage does.
 func (o *Outage) message() string {
-	parts := []string{"while " + strings.Join(o.Backends, " and ") + " is down"}
+	parts := []string{"while " + o.areDown()}
 	if len(o.Stops) > 0 {
-		parts = append(parts, "it stops "+shortly(o.Stops))
+		parts = append(parts, o.words("it stops ", "they stop ")+shortly(o.Stops))
 	}
 	if len(o.Waits) > 0 {
-		parts = append(parts, "it delays "+shortly(o.Waits))
+		parts = append(parts, o.words("it delays ", "they delay ")+shortly(o.Waits))
 	}
 	if len(o.Blocked) > 0 {
-		parts = append(parts, "it can't heal by itself: "+o.Blocked[0].What+" is refused")
+		parts = append(parts, o.words("it can't heal by itself: ", "they can't heal by themselves: ")+o.Blocked[0].What+
+			" is refused")
 	}
 	return strings.Join(parts, ", ")
+}
+
+// words returns the words for one backend or for several.
+func (o *Outage) words(one, many string) string {
+	if len(o.Backends) == 1 {
+		return one
+	}
+	return many
+}
+
+// areDown says which backends are down.
+func (o *Outage) areDown() string {
+	return strings.Join(o.Backends, " and ") + o.words(" is down", " are down")
 }
 
 // shortly names areas in a few words.
@@ -76,7 +91,7 @@ func shortly(areas []Area) string {
 		}
 	}
 	if namespaces > most {
-		words = append(words, fmt.Sprintf("%d more namespaces", namespaces-most))
+		words = append(words, count.Of(namespaces-most, "more namespace"))
 	}
 	if len(words) == 0 {
 		return "nothing"
@@ -121,7 +136,7 @@ func (r *Report) text(w io.Writer) error {
 
 // print prints a paragraph about an outage.
 func (o *Outage) print(b *strings.Builder) {
-	fmt.Fprintf(b, "\n%s is down\n", terminal.Line(strings.Join(o.Backends, " and ")))
+	fmt.Fprintf(b, "\n%s\n", terminal.Line(o.areDown()))
 	var names []string
 	for _, w := range o.Webhooks {
 		names = append(names, w.Name+" ("+w.FailurePolicy+")")
@@ -142,9 +157,9 @@ func (o *Outage) print(b *strings.Builder) {
 	areas("waits", o.Waits, ", up to %d s each")
 	switch o.Heals {
 	case Yes:
-		line("heals", "yes: its pods, Service, endpoints and certificates can be made again")
+		line("heals", "yes: "+o.words("its pods, Service,", "their pods, Services,")+" endpoints and certificates can be made again")
 	case Unknown:
-		line("heals", "unknown: it is outside the cluster")
+		line("heals", "unknown: "+o.words("it is", "they are")+" outside the cluster")
 	case No:
 		for i, blocked := range o.Blocked {
 			head := ""

@@ -6,7 +6,6 @@ package drill
 import (
 	"slices"
 
-	"gatehouse.dev/internal/inventory"
 	"gatehouse.dev/internal/lint"
 	"gatehouse.dev/internal/review/input"
 )
@@ -91,23 +90,26 @@ type Blocked struct {
 	By   []string `json:"by"`
 }
 
-// take takes the effect on a write into the outage.
-func (o *Outage) take(area string, critical bool, write *inventory.Write, e effect) {
-	into := &o.Waits
-	if e.stops {
-		into = &o.Stops
-	} else if e.seconds == 0 {
-		return
+// A tally adds up effects on writes.
+type tally struct {
+	areas []Area
+	at    map[string]int // where an area is, by its name
+	has   map[[2]string]bool
+}
+
+func newTally() *tally { return &tally{at: map[string]int{}, has: map[[2]string]bool{}} }
+
+// add adds the effect on a write.
+func (t *tally) add(write areaWrite, e effect) {
+	at, ok := t.at[write.area]
+	if !ok {
+		at = len(t.areas)
+		t.at[write.area], t.areas = at, append(t.areas, Area{Name: write.area})
 	}
-	at := slices.IndexFunc(*into, func(a Area) bool { return a.Name == area })
-	if at < 0 {
-		at = len(*into)
-		*into = append(*into, Area{Name: area, Critical: critical})
-	}
-	a := &(*into)[at]
-	a.Critical = a.Critical || critical
-	if !slices.Contains(a.Writes, write.What) {
-		a.Writes = append(a.Writes, write.What)
+	a := &t.areas[at]
+	a.Critical = a.Critical || write.critical
+	if what := [2]string{write.area, write.What}; !t.has[what] {
+		t.has[what], a.Writes = true, append(a.Writes, write.What)
 	}
 	a.Seconds = max(a.Seconds, e.seconds)
 	for _, name := range e.by {

@@ -16,18 +16,23 @@ import (
 	"github.com/google/cel-go/common/types/ref"
 	"github.com/google/cel-go/parser"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // Known is what is known about a request before it comes.
 type Known struct {
-	// Request are the known fields of request, as CEL reads them. resource and kind may have only some of theirs.
-	Request map[string]any
+	// Request is the request as expressions see it; nil if nothing is known of it. Unknown are its fields whose values
+	// are only examples: name, or resource.version.
+	Request *admissionv1.AdmissionRequest
+	Unknown []string
 	// NoObject and NoOldObject report that object or oldObject is null, NoNamespace that namespaceObject is.
 	NoObject, NoOldObject, NoNamespace bool
 	// Kind is the kind of object and oldObject; empty if it isn't known.
 	Kind schema.GroupVersionKind
+	// Lacks are the fields of metadata that object doesn't have.
+	Lacks []string
 }
 
 // Outcome is what is known about the result of an expression.
@@ -52,12 +57,14 @@ type Partial struct {
 	// kind is the kind of the objects. They are the variables that aren't null.
 	kind    schema.GroupVersionKind
 	objects []string
+	// lacks are the fields of metadata that object doesn't have.
+	lacks []string
 }
 
 // NewPartial returns a Partial for requests of which something is known.
 func NewPartial(known Known) *Partial {
-	p := &Partial{variables: map[string]any{}, kind: known.Kind}
-	p.values = map[string]any{requestVariable: known.Request, variablesVariable: p.variables}
+	p := &Partial{variables: map[string]any{}, kind: known.Kind, lacks: known.Lacks}
+	p.values = map[string]any{variablesVariable: p.variables}
 	unknown := func(name string, isNull bool) {
 		if isNull {
 			p.values[name] = types.NullValue
@@ -74,18 +81,17 @@ func NewPartial(known Known) *Partial {
 	unknown(paramsVariable, false)
 	unknown(authorizerVariable, false)
 	unknown(requestResourceVariable, false)
-	for name, field := range requestType().Fields {
-		value, is := known.Request[name]
-		if !is {
-			p.patterns = append(p.patterns, cel.AttributePattern(requestVariable).QualString(name))
-			continue
+	if known.Request == nil {
+		unknown(requestVariable, false)
+		return p
+	}
+	p.values[requestVariable] = celRequest(known.Request)
+	for _, field := range known.Unknown {
+		pattern := cel.AttributePattern(requestVariable)
+		for name := range strings.SplitSeq(field, ".") {
+			pattern = pattern.QualString(name)
 		}
-		part, _ := value.(map[string]any)
-		for below := range field.Type.Fields {
-			if _, is := part[below]; !is {
-				p.patterns = append(p.patterns, cel.AttributePattern(requestVariable).QualString(name).QualString(below))
-			}
-		}
+		p.patterns = append(p.patterns, pattern)
 	}
 	return p
 }
@@ -93,8 +99,12 @@ func NewPartial(known Known) *Partial {
 // Declare evaluates a policy's variables, in order, so that expressions can read them.
 func (p *Partial) Declare(variables []admissionregistrationv1.Variable) {
 	for _, v := range variables {
-		value, err := p.evaluate(v.Expression)
-		if err != nil || types.IsUnknownOrError(value) {
+		value, err := p.evaluate(v.Expression, Variable)
+		if failure, ok := value.(*types.Err); ok && err == nil {
+			p.variables[v.Name] = types.NewErr("composited variable %q fails to evaluate: %v", v.Name, failure)
+			continue
+		}
+		if err != nil || types.IsUnknown(value) {
 			p.patterns = append(p.patterns, cel.AttributePattern(variablesVariable).QualString(v.Name))
 			continue
 		}
@@ -102,17 +112,21 @@ func (p *Partial) Declare(variables []admissionregistrationv1.Variable) {
 	}
 }
 
-// Outcome returns what is known about the result of an expression. The error is that of an expression that
-// doesn't compile. message is the error of an evaluation that always fails.
-func (p *Partial) Outcome(text string) (outcome Outcome, message string, _ error) {
-	value, err := p.evaluate(text)
+// Outcome returns what is known about the result of an expression of a kind. The error is that of an expression that
+// doesn't compile. message is the error of an evaluation that always fails. If the outcome depends, it is that of an
+// operand of && or || that always fails: then the other operand decides, or the evaluation fails.
+func (p *Partial) Outcome(text string, kind *Kind) (outcome Outcome, message string, _ error) {
+	value, err := p.evaluate(text, kind)
 	if err != nil {
 		return Depends, "", err
 	}
 	switch value := value.(type) {
 	case *types.Unknown:
-		if failure := p.failure(text); failure != nil {
+		if failure := p.failure(text, kind); failure != nil {
 			return Fails, failure.Error(), nil
+		}
+		if failure := p.partFailure(text, kind); failure != nil {
+			return Depends, failure.Error(), nil
 		}
 		return Depends, "", nil
 	case *types.Err:
@@ -128,9 +142,8 @@ func (p *Partial) Outcome(text string) (outcome Outcome, message string, _ error
 
 // evaluate returns the value of an expression, which may be unknown or an error. The error is that of an
 // expression that doesn't compile.
-func (p *Partial) evaluate(text string) (value ref.Val, err error) {
-	d := declarations{variables: true, params: true, authorizer: true}
-	err = withChecker(d, func(c *checker) error {
+func (p *Partial) evaluate(text string, kind *Kind) (value ref.Val, err error) {
+	err = withChecker(declarationsOf(kind), func(c *checker) error {
 		ast, issues := partialAST(c, text)
 		if issues != nil {
 			return fmt.Errorf("compilation failed: %w", issues)
@@ -153,11 +166,17 @@ func (p *Partial) evaluate(text string) (value ref.Val, err error) {
 	return value, err
 }
 
+// declarationsOf returns what is declared for expressions of a kind, whatever the policy.
+func declarationsOf(kind *Kind) declarations {
+	return declarations{variables: true, params: true, authorizer: !kind.withoutAuthorizer, patches: kind.withPatches}
+}
+
 // failure returns the error of an operand that an expression always evaluates, or nil if there is none: whatever isn't
 // known, the expression fails then. CEL's evaluation doesn't say so, as an operand that isn't known may fail as well.
-func (p *Partial) failure(text string) *types.Err {
-	for _, operand := range operandsOf(text) {
-		value, err := p.evaluate(operand)
+func (p *Partial) failure(text string, kind *Kind) *types.Err {
+	operands, _ := operandsOf(text, kind)
+	for _, operand := range operands {
+		value, err := p.evaluate(operand, kind)
 		if err != nil {
 			continue // a part that can't be written as an expression
 		}
@@ -165,7 +184,7 @@ func (p *Partial) failure(text string) *types.Err {
 			return failure
 		}
 		if types.IsUnknown(value) {
-			if failure := p.failure(operand); failure != nil {
+			if failure := p.failure(operand, kind); failure != nil {
 				return failure
 			}
 		}
@@ -173,32 +192,65 @@ func (p *Partial) failure(text string) *types.Err {
 	return nil
 }
 
-// operandsOf returns the operands that an expression evaluates whatever their values are.
-func operandsOf(text string) (operands []string) {
-	_ = withChecker(declarations{variables: true, params: true, authorizer: true}, func(c *checker) error {
+// partFailure returns the error of an operand of a logical operator that always fails, or nil if there is none.
+func (p *Partial) partFailure(text string, kind *Kind) *types.Err {
+	_, operands := operandsOf(text, kind)
+	for _, operand := range operands {
+		value, err := p.evaluate(operand, kind)
+		if err != nil {
+			continue
+		}
+		failure, _ := value.(*types.Err)
+		if failure == nil && types.IsUnknown(value) {
+			failure = p.failure(operand, kind)
+		}
+		if failure == nil && types.IsUnknown(value) {
+			failure = p.partFailure(operand, kind)
+		}
+		if failure != nil {
+			return failure
+		}
+	}
+	return nil
+}
+
+// operandsOf returns the operands that an expression evaluates whatever their values are, and those of a logical
+// operator, of which one may decide alone.
+func operandsOf(text string, kind *Kind) (operands, alternatives []string) {
+	_ = withChecker(declarationsOf(kind), func(c *checker) error {
 		parsed, issues := c.env.Parse(text)
 		if issues != nil {
 			return issues.Err()
 		}
 		ast := parsed.NativeRep()
-		add := func(all ...celast.Expr) {
+		addTo := func(list *[]string, all ...celast.Expr) {
 			for _, e := range all {
 				if operand, err := parser.Unparse(e, ast.SourceInfo()); err == nil {
-					operands = append(operands, operand)
+					*list = append(*list, operand)
 				}
 			}
 		}
+		add := func(all ...celast.Expr) { addTo(&operands, all...) }
 		switch e := ast.Expr(); e.Kind() {
 		case celast.SelectKind:
 			add(e.AsSelect().Operand())
 		case celast.ListKind:
 			add(e.AsList().Elements()...)
+		case celast.StructKind:
+			for _, field := range e.AsStruct().Fields() {
+				if f := field.AsStructField(); !f.IsOptional() {
+					add(f.Value())
+				}
+			}
 		case celast.ComprehensionKind:
 			add(e.AsComprehension().IterRange())
 		case celast.CallKind:
 			call := e.AsCall()
 			switch call.FunctionName() {
-			case celoperators.LogicalAnd, celoperators.LogicalOr, celoperators.NotStrictlyFalse:
+			case celoperators.LogicalAnd, celoperators.LogicalOr:
+				addTo(&alternatives, call.Args()...)
+				return nil
+			case celoperators.NotStrictlyFalse:
 				return nil
 			case celoperators.Conditional:
 				add(call.Args()[0])
@@ -211,40 +263,57 @@ func operandsOf(text string) (operands []string) {
 		}
 		return nil
 	})
-	return operands
+	return operands, alternatives
 }
 
-// objectsOf returns the values and what isn't known of them, for an expression. Of an object only its kind is known,
-// and nothing if the expression doesn't only read fields of it.
+// objectsOf returns the values and what isn't known of them, for an expression. Of an object only its kind is known, and
+// which fields its metadata lacks. Nothing is known if the expression doesn't only read fields of it.
 func (p *Partial) objectsOf(ast *cel.Ast) (map[string]any, []*cel.AttributePatternType) {
 	values, patterns := maps.Clone(p.values), slices.Clone(p.patterns)
 	for _, name := range p.objects {
 		fields, all := fieldsOf(ast.NativeRep().Expr(), name)
-		if p.kind.Empty() || !all {
+		if !all {
 			patterns = append(patterns, cel.AttributePattern(name))
 			continue
 		}
-		apiVersion, kind := p.kind.ToAPIVersionAndKind()
-		values[name] = map[string]any{"apiVersion": apiVersion, "kind": kind}
+		object := map[string]any{}
+		values[name] = object
+		if apiVersion, kind := p.kind.ToAPIVersionAndKind(); !p.kind.Empty() {
+			object["apiVersion"], object["kind"] = apiVersion, kind
+		}
 		for _, field := range fields {
-			if field != "apiVersion" && field != "kind" {
+			if _, known := object[field]; known {
+				continue
+			}
+			below, all := fieldsOf(ast.NativeRep().Expr(), name, field)
+			if name != objectVariable || field != "metadata" || !all || len(p.lacks) == 0 {
 				patterns = append(patterns, cel.AttributePattern(name).QualString(field))
+				continue
+			}
+			object[field] = map[string]any{}
+			for _, part := range below {
+				if !slices.Contains(p.lacks, part) {
+					patterns = append(patterns, cel.AttributePattern(name).QualString(field).QualString(part))
+				}
 			}
 		}
 	}
 	return values, patterns
 }
 
-// fieldsOf returns the fields of a variable that an expression reads. all reports whether it reads nothing else of
-// the variable.
-func fieldsOf(e celast.Expr, variable string) (fields []string, all bool) {
-	isVariable := func(e celast.Expr) bool { return e.Kind() == celast.IdentKind && e.AsIdent() == variable }
+// fieldsOf returns the fields that an expression reads of a variable, or of a field of it that a path leads to. all
+// reports whether it reads nothing else of it.
+func fieldsOf(e celast.Expr, path ...string) (fields []string, all bool) {
+	isRead := func(e celast.Expr) bool {
+		names, ok := pathOf(e)
+		return ok && names == strings.Join(path, ".")
+	}
 	others := 0
 	celast.PostOrderVisit(e, celast.NewExprVisitor(func(e celast.Expr) {
 		switch {
-		case isVariable(e):
+		case isRead(e) && !(e.Kind() == celast.SelectKind && e.AsSelect().IsTestOnly()):
 			others++
-		case e.Kind() == celast.SelectKind && isVariable(e.AsSelect().Operand()):
+		case e.Kind() == celast.SelectKind && isRead(e.AsSelect().Operand()):
 			others--
 			fields = append(fields, e.AsSelect().FieldName())
 		}

@@ -5,19 +5,29 @@ package expression
 
 import (
 	"slices"
+	"strings"
 	"testing"
 
+	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 )
 
 // What is known of a request decides some expressions, whatever the objects are.
 func TestPartial(t *testing.T) {
-	pods := Known{Request: map[string]any{"operation": "CREATE",
-		"resource": map[string]any{"group": "", "version": "v1", "resource": "pods"}}, NoOldObject: true, NoNamespace: true}
-	deletion := Known{Request: map[string]any{"operation": "DELETE",
-		"resource": map[string]any{"group": "", "resource": "pods"}}, NoObject: true}
-	kindKnown := Known{Request: map[string]any{}, Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
+	request := func(operation, group, version, resource, subresource string) *admissionv1.AdmissionRequest {
+		dryRun := false
+		return &admissionv1.AdmissionRequest{Operation: admissionv1.Operation(operation), SubResource: subresource,
+			Resource: metav1.GroupVersionResource{Group: group, Version: version, Resource: resource}, DryRun: &dryRun}
+	}
+	unknown := []string{"name", "namespace", "userInfo", "dryRun", "kind", "requestKind", "requestResource"}
+	pods := Known{Request: request("CREATE", "", "v1", "pods", ""), Unknown: unknown, NoOldObject: true, NoNamespace: true,
+		Lacks: []string{"uid", "deletionTimestamp"}}
+	scale := Known{Request: request("UPDATE", "apps", "v1", "deployments", "scale"), Unknown: unknown}
+	deletion := Known{Request: request("DELETE", "", "", "pods", ""), Unknown: append(unknown, "resource.version"),
+		NoObject: true}
+	kindKnown := Known{Kind: schema.GroupVersionKind{Version: "v1", Kind: "Pod"}}
 	for _, tt := range []struct {
 		known Known
 		text  string
@@ -40,6 +50,19 @@ func TestPartial(t *testing.T) {
 		{pods, `variables.named || variables.pod`, AlwaysTrue},
 		{pods, `variables.named`, Depends},
 		{pods, `1 + 1`, Other},
+		{pods, `request.subResource == ""`, Fails},
+		{pods, `request.subResource != "status" && has(object.spec)`, Depends},
+		{pods, `has(request.subResource)`, AlwaysNot},
+		{pods, `!has(request.subResource) || request.subResource == "status"`, AlwaysTrue},
+		{pods, `request.requestKind.kind == "Pod"`, Depends},
+		{pods, `has(object.metadata.uid)`, AlwaysNot},
+		{pods, `object.metadata.uid != ""`, Fails},
+		{pods, `has(object.metadata) && !has(object.metadata.deletionTimestamp)`, AlwaysTrue},
+		{pods, `has(object.metadata.labels) && object.metadata.labels["a"] == "b"`, Depends},
+		{pods, `object.metadata == oldObject`, Depends},
+		{pods, `variables.uid == ""`, Fails},
+		{scale, `request.subResource == "scale"`, AlwaysTrue},
+		{scale, `object.spec.replicas < 3 && has(object.metadata.uid)`, Depends},
 		{deletion, `object.metadata.name == "a"`, Fails},
 		{deletion, `oldObject.metadata.name == "a"`, Depends},
 		{deletion, `request.resource.version == "v1"`, Depends},
@@ -65,14 +88,32 @@ func TestPartial(t *testing.T) {
 	} {
 		p := NewPartial(tt.known)
 		p.Declare([]admissionregistrationv1.Variable{{Name: "pod", Expression: `request.resource.resource == "pods"`},
-			{Name: "named", Expression: `object.metadata.name == "a"`}})
-		got, message, err := p.Outcome(tt.text)
-		if got != tt.want || err != nil || (got == Fails) != (message != "") {
+			{Name: "named", Expression: `object.metadata.name == "a"`}, {Name: "uid", Expression: "object.metadata.uid"}})
+		got, message, err := p.Outcome(tt.text, Condition)
+		if got != tt.want || err != nil || got == Fails && message == "" || message != "" && got != Fails && got != Depends {
 			t.Errorf("%s: got %s, %q, %v, want %s", tt.text, got, message, err, tt.want)
 		}
 	}
-	if _, _, err := NewPartial(pods).Outcome("request.resorce == 1"); err == nil {
+	if _, _, err := NewPartial(pods).Outcome("request.resorce == 1", Condition); err == nil {
 		t.Error("an unknown field is no error")
+	}
+	for text, want := range map[string]string{
+		`object.spec.replicas < 3 || request.subResource == "status"`: "no such key: subResource",
+		`object.spec.replicas < 3 || oldObject == null`:               "",
+		`has(object.spec) && (has(object.status) || oldObject.a)`:     "no such key: a",
+		`object.spec.replicas < 3`:                                    "",
+	} {
+		if _, message, err := NewPartial(pods).Outcome(text, Condition); !strings.Contains(message, want) || want == "" && message != "" {
+			t.Errorf("%s: %q, %v, want %q", text, message, err, want)
+		}
+	}
+	for text, want := range map[string]Outcome{
+		`Object{metadata: Object.metadata{labels: {"a": object.metadata.name}}}`:    Depends,
+		`Object{metadata: Object.metadata{labels: {"a": oldObject.metadata.name}}}`: Fails,
+	} {
+		if got, message, err := NewPartial(pods).Outcome(text, ApplyConfiguration); got != want || err != nil {
+			t.Errorf("%s: %s, %q, %v, want %s", text, got, message, err, want)
+		}
 	}
 }
 

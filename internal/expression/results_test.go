@@ -102,6 +102,7 @@ func TestResultsAreUpstreams(t *testing.T) {
 		"[object.spec, 'x'].indexOf('x')", "'x' in [object.spec, 'x']", "!object.spec",
 		"object.metadata.labels == {'app': 'web', 'app.kubernetes.io/part-of': 1}",
 		"timestamp(object.metadata.creationTimestamp) > timestamp('2020-01-01T00:00:00Z')",
+		"timestamp('2020-01-01T1:00:00Z').getHours()", "timestamp('2020-01-01T00:00:00Z').getHours('+25:60')",
 		"object.spec.containers[0].livenessProbe.timeoutSeconds == 3.0",
 	} {
 		got, cost := ours(text)

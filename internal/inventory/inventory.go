@@ -38,8 +38,10 @@ type Inventory struct {
 	Services    map[types.NamespacedName]*corev1.Service
 	Secrets     map[types.NamespacedName]*corev1.Secret
 	Namespaces  map[string]*corev1.Namespace
-	// EndpointSlices are the endpoints of Services.
-	EndpointSlices map[types.NamespacedName][]*discoveryv1.EndpointSlice
+	// Resources are Kubernetes' own and those of the CustomResourceDefinitions. Equivalents knows which are the same in
+	// several groups and versions.
+	Resources   []Resource
+	Equivalents runtime.EquivalentResourceMapper
 
 	// ready counts the ready endpoints of Services.
 	ready map[types.NamespacedName]int
@@ -73,7 +75,7 @@ func ClusterKinds() []schema.GroupKind {
 func New(documents []input.Document, namespace string, complete bool) (*Inventory, []error) {
 	i := &Inventory{Complete: complete, Documents: documents, Services: map[types.NamespacedName]*corev1.Service{},
 		Secrets: map[types.NamespacedName]*corev1.Secret{}, Namespaces: map[string]*corev1.Namespace{},
-		EndpointSlices: map[types.NamespacedName][]*discoveryv1.EndpointSlice{}, ready: map[types.NamespacedName]int{},
+		ready:    map[types.NamespacedName]int{},
 		compiler: expression.NewCompiler()}
 	var errs []error
 	for _, d := range documents {
@@ -85,6 +87,7 @@ func New(documents []input.Document, namespace string, complete bool) (*Inventor
 				Err: fmt.Errorf("%s %s can't be read: %w", d.Object.GetKind(), d.Object.GetName(), err)})
 		}
 	}
+	i.setResources()
 	return i, errs
 }
 
@@ -125,7 +128,6 @@ func (i *Inventory) add(d input.Document, namespace string) error {
 		return decodeInto(d.Object, func(s *discoveryv1.EndpointSlice) {
 			i.hasEndpoints = true
 			of := types.NamespacedName{Namespace: namespace, Name: s.Labels[discoveryv1.LabelServiceName]}
-			i.EndpointSlices[of] = append(i.EndpointSlices[of], s)
 			for _, e := range s.Endpoints {
 				if r := e.Conditions.Ready; r == nil || *r {
 					i.ready[of]++
@@ -154,6 +156,8 @@ type Workload struct {
 	// Labels and Spec are those of its pods.
 	Labels map[string]string
 	Spec   corev1.PodSpec
+	// Replicas is how many pods it has; 1 if that depends on others, such as the nodes.
+	Replicas int32
 	// Owner is the controller that owns it; nil for none.
 	Owner *metav1.OwnerReference
 }
@@ -170,7 +174,12 @@ func (w *Workload) NodeCritical() bool { return w.Spec.PriorityClassName == "sys
 // addWorkload adds a pod, or an object with a template of pods.
 func (i *Inventory) addWorkload(d input.Document, namespace string) error {
 	w := &Workload{Source: d.Source, Kind: d.Object.GroupVersionKind(), Namespace: namespace, Name: d.Object.GetName(),
-		Owner: metav1.GetControllerOf(d.Object)}
+		Owner: metav1.GetControllerOf(d.Object), Replicas: 1}
+	replicas := func(n *int32) {
+		if n != nil {
+			w.Replicas = *n
+		}
+	}
 	var template *corev1.PodTemplateSpec
 	var err error
 	switch w.Kind.Kind {
@@ -179,9 +188,15 @@ func (i *Inventory) addWorkload(d input.Document, namespace string) error {
 			template = &corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: p.Labels}, Spec: p.Spec}
 		})
 	case "ReplicationController":
-		err = decodeInto(d.Object, func(c *corev1.ReplicationController) { template = c.Spec.Template })
+		err = decodeInto(d.Object, func(c *corev1.ReplicationController) {
+			template = c.Spec.Template
+			replicas(c.Spec.Replicas)
+		})
 	case "Deployment":
-		err = decodeInto(d.Object, func(o *appsv1.Deployment) { template = &o.Spec.Template })
+		err = decodeInto(d.Object, func(o *appsv1.Deployment) {
+			template = &o.Spec.Template
+			replicas(o.Spec.Replicas)
+		})
 	case "ReplicaSet":
 		err = decodeInto(d.Object, func(o *appsv1.ReplicaSet) {
 			if o.Spec.Replicas == nil || *o.Spec.Replicas > 0 { // others are left from before a roll-out
@@ -189,7 +204,10 @@ func (i *Inventory) addWorkload(d input.Document, namespace string) error {
 			}
 		})
 	case "StatefulSet":
-		err = decodeInto(d.Object, func(o *appsv1.StatefulSet) { template = &o.Spec.Template })
+		err = decodeInto(d.Object, func(o *appsv1.StatefulSet) {
+			template = &o.Spec.Template
+			replicas(o.Spec.Replicas)
+		})
 	case "DaemonSet":
 		err = decodeInto(d.Object, func(o *appsv1.DaemonSet) { template = &o.Spec.Template })
 	case "Job":

@@ -88,7 +88,11 @@ type Backend struct {
 
 // Backend returns the backend of a webhook, or nil if it is called at a URL.
 func (i *Inventory) Backend(w *Webhook) *Backend {
-	reference := w.ClientConfig.Service
+	return i.BackendOf(w.ClientConfig.Service)
+}
+
+// BackendOf returns the backend that a reference names; nil for none.
+func (i *Inventory) BackendOf(reference *admissionregistrationv1.ServiceReference) *Backend {
 	if reference == nil {
 		return nil
 	}

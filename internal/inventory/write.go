@@ -34,17 +34,11 @@ type Write struct {
 	// Labels and Spec are those of the object. Spec may be nil.
 	Labels map[string]string
 	Spec   map[string]any
-	// Object is the object as it is written, and Before what it is at the beginning of an update. They may be nil:
-	// then the object has only what the other fields say, and an update changes nothing.
-	Object, Before *unstructured.Unstructured
-	User           user.Info
+	User   user.Info
 }
 
 // object returns the object of the write.
 func (w *Write) object() *unstructured.Unstructured {
-	if w.Object != nil {
-		return w.Object
-	}
 	o := &unstructured.Unstructured{Object: map[string]any{}}
 	o.SetGroupVersionKind(w.Kind)
 	o.SetNamespace(w.Namespace)
@@ -63,56 +57,6 @@ func (w *Write) object() *unstructured.Unstructured {
 // most often a match condition can't be evaluated. A webhook may be asked then, and the server decides by
 // failurePolicy.
 func (i *Inventory) Asks(ctx context.Context, w *Webhook, write *Write) (bool, error) {
-	question, err := i.question(ctx, w, write, false)
-	return question != nil || err != nil, err
-}
-
-// Question returns what a webhook is asked about a write, as for a dry run. It is nil if the webhook isn't asked,
-// and if it is asked about the object in another version, to which only a server can convert it.
-func (i *Inventory) Question(ctx context.Context, w *Webhook, write *Write) (*admissionv1.AdmissionRequest, error) {
-	question, err := i.question(ctx, w, write, true)
-	if question == nil || err != nil || question.Kind != metav1.GroupVersionKind(write.Kind) {
-		return nil, err
-	}
-	now, old := write.states()
-	for _, state := range []struct {
-		object *unstructured.Unstructured
-		into   *runtime.RawExtension
-	}{{now, &question.Object}, {old, &question.OldObject}} {
-		if state.object == nil {
-			continue
-		}
-		if state.into.Raw, err = state.object.MarshalJSON(); err != nil {
-			return nil, err
-		}
-	}
-	question.Options = runtime.RawExtension{Raw: []byte(`{"kind":"` + optionKinds[write.Operation] +
-		`","apiVersion":"meta.k8s.io/v1","dryRun":["All"]}`)}
-	return question, nil
-}
-
-// optionKinds are the kinds of an operation's options.
-var optionKinds = map[admission.Operation]string{admission.Create: "CreateOptions", admission.Update: "UpdateOptions",
-	admission.Delete: "DeleteOptions"}
-
-// states returns the object as it is written and as it was; nil for none.
-func (w *Write) states() (now, old *unstructured.Unstructured) {
-	switch object := w.object(); w.Operation {
-	case admission.Update:
-		if w.Before != nil {
-			return object, w.Before
-		}
-		return object, object
-	case admission.Delete:
-		return nil, object
-	default:
-		return object, nil
-	}
-}
-
-// question returns what a webhook is asked about a write, without objects; nil if it isn't asked.
-func (i *Inventory) question(ctx context.Context, w *Webhook, write *Write, dryRun bool) (*admissionv1.AdmissionRequest,
-	error) {
 	now, old := write.states()
 	runtimeObject := func(o *unstructured.Unstructured) runtime.Object {
 		if o == nil {
@@ -121,19 +65,15 @@ func (i *Inventory) question(ctx context.Context, w *Webhook, write *Write, dryR
 		return o
 	}
 	attributes := admission.NewAttributesRecord(runtimeObject(now), runtimeObject(old), write.Kind, write.Namespace,
-		write.Name, write.Resource, write.Subresource, write.Operation, nil, dryRun, write.User)
-	candidates := w.index.Candidates(matching.TargetOf(attributes), equivalents())
+		write.Name, write.Resource, write.Subresource, write.Operation, nil, false, write.User)
+	candidates := w.index.Candidates(matching.TargetOf(attributes), i.Equivalents)
 	if len(candidates) == 0 {
-		return nil, nil
+		return false, nil
 	}
 	request := matching.NewRequest(attributes, nil, matching.Namespaces{Cache: namespaceLister{i}})
 	match, mismatch, err := request.Match(ctx, candidates[0])
 	if err != nil || mismatch != matching.Matches {
-		return nil, err
-	}
-	question := func() *admissionv1.AdmissionRequest { return request.Describe(match.Kind, match.Resource) }
-	if w.conditions == nil {
-		return question(), nil
+		return err != nil, err
 	}
 	content := func(o *unstructured.Unstructured) expression.Content {
 		if o == nil {
@@ -141,11 +81,21 @@ func (i *Inventory) question(ctx context.Context, w *Webhook, write *Write, dryR
 		}
 		return func() (map[string]any, error) { return o.Object, nil }
 	}
-	verdict := w.conditions.Match(ctx, expression.NewVariables(content(now), content(old), question, write.User, nil))
-	if !verdict.Matches || verdict.Err != nil {
-		return nil, verdict.Err
+	described := func() *admissionv1.AdmissionRequest { return request.Describe(match.Kind, write.Resource) }
+	verdict := w.conditions.Match(ctx, expression.NewVariables(content(now), content(old), described, write.User, nil))
+	return verdict.Matches || verdict.Err != nil, verdict.Err
+}
+
+// states returns the object as it is written and as it was; nil for none.
+func (w *Write) states() (now, old *unstructured.Unstructured) {
+	switch object := w.object(); w.Operation {
+	case admission.Update:
+		return object, object
+	case admission.Delete:
+		return nil, object
+	default:
+		return object, nil
 	}
-	return question(), nil
 }
 
 // namespaceLister lists the namespaces of an inventory. A namespace that isn't among them is taken to have

@@ -4,52 +4,18 @@
 package inventory
 
 import (
-	"cmp"
 	"fmt"
 	"maps"
-	"slices"
 	"strings"
-	"sync"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
-	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
-	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/apiserver/pkg/authentication/user"
-	"k8s.io/client-go/kubernetes/scheme"
-
-	"gatehouse.dev/internal/review/input"
 )
-
-// equivalents knows which resources of Kubernetes are the same in several groups and versions.
-//
-// Source: k8s.io/kubernetes/pkg/kubeapiserver/default_storage_factory_builder.go#New 92ba2823
-var equivalents = sync.OnceValue(func() runtime.EquivalentResourceMapper {
-	registry := runtime.NewEquivalentResourceRegistryWithIdentity(func(r schema.GroupResource) string {
-		switch r {
-		case schema.GroupResource{Group: "events.k8s.io", Resource: "events"}:
-			r.Group = ""
-		case schema.GroupResource{Group: "extensions", Resource: "deployments"},
-			schema.GroupResource{Group: "extensions", Resource: "daemonsets"},
-			schema.GroupResource{Group: "extensions", Resource: "replicasets"}:
-			r.Group = "apps"
-		case schema.GroupResource{Group: "extensions", Resource: "ingresses"},
-			schema.GroupResource{Group: "extensions", Resource: "networkpolicies"}:
-			r.Group = "networking.k8s.io"
-		}
-		return r.String()
-	})
-	for kind := range scheme.Scheme.AllKnownTypes() {
-		if kind.Version != runtime.APIVersionInternal {
-			registry.RegisterKindFor(resourceOf(kind), "", kind)
-		}
-	}
-	return registry
-})
 
 // resourceOf returns the resource of a kind in the client's scheme.
 func resourceOf(kind schema.GroupVersionKind) schema.GroupVersionResource {
@@ -58,25 +24,6 @@ func resourceOf(kind schema.GroupVersionKind) schema.GroupVersionResource {
 		resource.Resource = "endpoints"
 	}
 	return resource
-}
-
-// KindFor returns the kind of a resource: one of Kubernetes, or of a CustomResourceDefinition among the objects.
-// It is empty for others.
-func (i *Inventory) KindFor(r schema.GroupVersionResource) schema.GroupVersionKind {
-	if kind := equivalents().KindFor(r, ""); !kind.Empty() {
-		return kind
-	}
-	for _, d := range i.Definitions {
-		if d.Spec.Group != r.Group || d.Spec.Names.Plural != r.Resource {
-			continue
-		}
-		for _, v := range d.Spec.Versions {
-			if v.Name == r.Version && v.Served {
-				return r.GroupVersion().WithKind(d.Spec.Names.Kind)
-			}
-		}
-	}
-	return schema.GroupVersionKind{}
 }
 
 // makers are the controllers of Kubernetes that make the pods of a kind.
@@ -249,7 +196,7 @@ func OfRule(r *admissionregistrationv1.RuleWithOperations) (writes []*Write) {
 					gvr := schema.GroupVersionResource{Group: group, Version: version, Resource: resource}
 					w := &Write{What: fmt.Sprintf("%s of %s", operation, gvr.GroupResource()),
 						Operation: admission.Operation(operation), Resource: gvr, Namespace: AnyNamespace, Name: "any",
-						Kind: equivalents().KindFor(gvr, ""), User: Administrator()}
+						Kind: builtInEquivalents().KindFor(gvr, ""), User: Administrator()}
 					if r.Scope != nil && *r.Scope == admissionregistrationv1.ClusterScope {
 						w.Namespace = ""
 					}
@@ -257,76 +204,6 @@ func OfRule(r *admissionregistrationv1.RuleWithOperations) (writes []*Write) {
 				}
 			}
 		}
-	}
-	return writes
-}
-
-// clusterWide are Kubernetes' kinds whose objects are in no namespace.
-var clusterWide = []string{
-	"APIService", "CSIDriver", "CSINode", "CertificateSigningRequest", "ClusterRole", "ClusterRoleBinding",
-	"ClusterTrustBundle", "ComponentStatus", "CustomResourceDefinition", "DeviceClass", "DeviceTaintRule",
-	"FlowSchema", "IPAddress", "IngressClass", "MutatingAdmissionPolicy", "MutatingAdmissionPolicyBinding",
-	"MutatingWebhookConfiguration", "Namespace", "Node", "PersistentVolume", "PriorityClass",
-	"PriorityLevelConfiguration", "ResourcePoolStatusRequest", "ResourceSlice", "RuntimeClass", "ServiceCIDR",
-	"StorageClass", "StorageVersion", "StorageVersionMigration", "ValidatingAdmissionPolicy",
-	"ValidatingAdmissionPolicyBinding", "ValidatingWebhookConfiguration", "VolumeAttachment",
-	"VolumeAttributesClass",
-}
-
-// WritesOf returns the creation and the update of an object by an administrator. It returns none for an object
-// whose resource isn't known.
-func (i *Inventory) WritesOf(d input.Document, namespace string) (writes []*Write) {
-	kind := d.Object.GroupVersionKind()
-	var resource schema.GroupVersionResource
-	wide := slices.Contains(clusterWide, kind.Kind) // a definition says it of its own kind
-	if scheme.Scheme.Recognizes(kind) {
-		resource = resourceOf(kind)
-	}
-	for _, definition := range i.Definitions {
-		if definition.Spec.Group == kind.Group && definition.Spec.Names.Kind == kind.Kind {
-			resource = kind.GroupVersion().WithResource(definition.Spec.Names.Plural)
-			wide = definition.Spec.Scope == apiextensionsv1.ClusterScoped
-		}
-	}
-	if resource.Empty() {
-		return nil
-	}
-	object := d.Object.DeepCopy()
-	for _, field := range []string{"managedFields", "resourceVersion", "uid", "generation", "creationTimestamp"} {
-		unstructured.RemoveNestedField(object.Object, "metadata", field)
-	}
-	if object.GetNamespace() == "" && !wide {
-		object.SetNamespace(namespace)
-	}
-	for operation, word := range map[admission.Operation]string{admission.Create: "creation", admission.Update: "update"} {
-		writes = append(writes, &Write{What: fmt.Sprintf("the %s of %s %s", word, kind.Kind, object.GetName()),
-			Operation: operation, Kind: kind, Resource: resource, Namespace: object.GetNamespace(), Name: object.GetName(),
-			Object: object, Before: object, User: Administrator()})
-	}
-	slices.SortFunc(writes, func(a, b *Write) int { return cmp.Compare(a.Operation, b.Operation) })
-	return writes
-}
-
-// Examples returns writes about which a webhook may be asked: one for each operation and resource that its rules
-// name, and writes that have nothing special.
-func (i *Inventory) Examples(w *Webhook) (writes []*Write) {
-	for r := range w.Rules {
-		for _, write := range OfRule(&w.Rules[r]) {
-			if write.Kind.Empty() {
-				write.Kind = i.KindFor(write.Resource)
-			}
-			if !write.Kind.Empty() {
-				writes = append(writes, write)
-			}
-		}
-	}
-	writes = append(writes, Anything()...)
-	for _, write := range writes {
-		if write.Kind == corev1.SchemeGroupVersion.WithKind("Pod") && write.Spec == nil {
-			write.Spec = map[string]any{"containers": []any{map[string]any{"name": "any", "image": "any"}}}
-		}
-		write.Object = write.object()
-		write.Before = write.Object
 	}
 	return writes
 }

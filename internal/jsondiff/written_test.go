@@ -37,7 +37,7 @@ func fill(object any, seed int64) {
 			*q = *resource.NewQuantity(c.Int63n(1e6), resource.BinarySI)
 		},
 		func(t *metav1.Time, c randfill.Continue) { *t = metav1.Unix(c.Int63n(1e9), 0) },
-		func(f *metav1.FieldsV1, _ randfill.Continue) { f.Raw = []byte(`{"f:a":{}}`) },
+		func(f *metav1.FieldsV1, _ randfill.Continue) { f.SetRawString(`{"f:a":{}}`) },
 		func(p *intstr.IntOrString, c randfill.Continue) { *p = intstr.FromInt32(c.Int31()) },
 		func(o *runtime.RawExtension, c randfill.Continue) {
 			o.Raw = []byte(strconv.Quote(strconv.Itoa(c.Int())))

@@ -16,17 +16,10 @@ import (
 	"k8s.io/apiserver/pkg/cel/common"
 	"k8s.io/apiserver/pkg/cel/library"
 	celopenapi "k8s.io/apiserver/pkg/cel/openapi"
-	"k8s.io/apiserver/pkg/cel/openapi/resolver"
-	"k8s.io/client-go/discovery"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"gatehouse.dev/internal/expression"
 )
-
-// NewForServer returns the types of the kinds of a server.
-func NewForServer(client discovery.DiscoveryInterface, mapper Mapper) *Types {
-	return New(&resolver.ClientDiscoveryResolver{Discovery: client}, mapper)
-}
 
 // A Mistake is an error in the types of an expression that it has for all kinds of a policy's objects.
 type Mistake struct {

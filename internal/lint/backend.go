@@ -5,21 +5,25 @@ package lint
 
 import (
 	"fmt"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
+
+	"gatehouse.dev/internal/inventory"
 )
 
 var backendRules = []Rule{
 	{"service-missing", Error, "a webhook's Service is not there", (*linting).serviceMissing},
 	{"service-port", Error, "a webhook's Service lacks the port", (*linting).servicePort},
 	{"endpoints-missing", Error, "nothing is behind a webhook's Service", (*linting).endpointsMissing},
+	{"conversion-outage", Warning, "objects are converted whenever they are read", (*linting).conversionOutage},
 }
 
 // serviceMissing looks for Services that aren't among the objects. Files without any Service may be only a part
 // of what is deployed.
 func (l *linting) serviceMissing() {
-	for _, w := range l.Webhooks {
-		b := l.Backend(w)
+	for _, c := range l.callees() {
+		b := l.BackendOf(c.clientConfig.Service)
 		if b == nil || b.Service != nil || !l.Complete && !l.HasServices() {
 			continue
 		}
@@ -27,28 +31,19 @@ func (l *linting) serviceMissing() {
 		if !l.Complete {
 			severity, where = Warning, "the files, which have others"
 		}
-		l.add(at(w, "clientConfig/service"), severity, change{}, fmt.Sprintf("there is no Service %s in %s: each call fails, "+
-			"and %s", b.Name, where, consequence(w.Fails())), "create the Service, or remove the webhook")
+		l.add(c.at("service"), severity, change{}, fmt.Sprintf("there is no Service %s in %s: each call fails, "+
+			"and %s", b.Name, where, c.consequence), "create the Service, or remove the webhook")
 	}
-}
-
-// consequence says what becomes of a request if a call fails.
-func consequence(fails bool) string {
-	if fails {
-		return "each request that it would be asked about is refused"
-	}
-	return "requests pass without it"
 }
 
 func (l *linting) servicePort() {
-	for _, w := range l.Webhooks {
-		b := l.Backend(w)
-		if b == nil || b.Service == nil || b.Service.Spec.Type == corev1.ServiceTypeExternalName ||
-			w.ClientConfig.Service == nil {
+	for _, c := range l.callees() {
+		b := l.BackendOf(c.clientConfig.Service)
+		if b == nil || b.Service == nil || b.Service.Spec.Type == corev1.ServiceTypeExternalName {
 			continue
 		}
 		wanted := int32(443)
-		if p := w.ClientConfig.Service.Port; p != nil {
+		if p := c.clientConfig.Service.Port; p != nil {
 			wanted = *p
 		}
 		has := false
@@ -56,25 +51,30 @@ func (l *linting) servicePort() {
 			has = has || p.Port == wanted
 		}
 		if !has {
-			l.add(at(w, "clientConfig/service/port"), Error, change{}, fmt.Sprintf("Service %s has no port %d: each call "+
-				"fails, and %s", b.Name, wanted, consequence(w.Fails())), "name one of the Service's ports, not of its pods'")
+			l.add(c.at("service/port"), Error, change{}, fmt.Sprintf("Service %s has no port %d: each call "+
+				"fails, and %s", b.Name, wanted, c.consequence), "name one of the Service's ports, not of its pods'")
 		}
 	}
 }
 
 func (l *linting) endpointsMissing() {
-	for _, w := range l.Webhooks {
-		b := l.Backend(w)
+	for _, c := range l.callees() {
+		b := l.BackendOf(c.clientConfig.Service)
 		if b == nil || b.Service == nil || b.Service.Spec.Type == corev1.ServiceTypeExternalName {
 			continue
 		}
 		switch {
 		case b.KnowsEndpoints && b.Ready == 0:
-			l.add(at(w, "clientConfig/service"), Error, change{}, fmt.Sprintf("Service %s has no ready endpoint: each call "+
-				"fails, and %s", b.Name, consequence(w.Fails())), "find out why its pods aren't ready")
+			l.add(c.at("service"), Error, change{}, fmt.Sprintf("Service %s has no ready endpoint: each call "+
+				"fails, and %s", b.Name, c.consequence), "find out why its pods aren't ready")
+		case !b.KnowsEndpoints && len(b.Workloads) > 0 && !slices.ContainsFunc(b.Workloads, func(w *inventory.Workload) bool {
+			return w.Replicas > 0
+		}):
+			l.add(c.at("service"), Error, change{}, fmt.Sprintf("%s %s, whose pods Service %s selects, has 0 replicas: each call "+
+				"fails, and %s", b.Workloads[0].Kind.Kind, b.Workloads[0].Name, b.Name, c.consequence), "let it have replicas")
 		case !b.KnowsEndpoints && len(b.Workloads) == 0 && len(l.Workloads) > 0 && len(b.Service.Spec.Selector) > 0:
-			l.add(at(w, "clientConfig/service"), Warning, change{}, fmt.Sprintf("the selector of Service %s selects the pods "+
-				"of no workload in the files: each call would fail, and %s", b.Name, consequence(w.Fails())),
+			l.add(c.at("service"), Warning, change{}, fmt.Sprintf("the selector of Service %s selects the pods "+
+				"of no workload in the files: each call would fail, and %s", b.Name, c.consequence),
 				"make the Service's selector and the labels of the pods' template the same")
 		}
 	}

@@ -10,6 +10,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/labels"
 
 	"gatehouse.dev/internal/inventory"
@@ -19,6 +20,7 @@ var bindingRules = []Rule{
 	{"binding-policy", Error, "a binding's policy doesn't exist", (*linting).bindingPolicy},
 	{"binding-empty", Warning, "a binding matches nothing", (*linting).bindingEmpty},
 	{"binding-params", Error, "a binding and its policy disagree about params", (*linting).bindingParams},
+	{"params-missing", Error, "a binding's params don't exist", (*linting).paramsMissing},
 }
 
 // policyOf returns the policy of a binding, or nil.
@@ -127,4 +129,50 @@ func (l *linting) bindingParams() {
 				"binding's paramRef has no effect", p.Name()), "remove paramRef, or give the policy a paramKind")
 		}
 	}
+}
+
+// paramsMissing looks for params that aren't there. If the objects are only a part of a cluster, they may be elsewhere,
+// unless others of their kind are among them.
+func (l *linting) paramsMissing() {
+	for _, b := range l.Bindings {
+		p := l.policyOf(b)
+		if p == nil || p.ParamKind == nil || b.ParamRef == nil {
+			continue
+		}
+		known, there := l.options.KnowsParams, false
+		for _, d := range l.Documents {
+			if kind := d.Object.GroupVersionKind(); kind.Kind == p.ParamKind.Kind &&
+				kind.GroupVersion().String() == p.ParamKind.APIVersion {
+				known, there = true, there || selects(b.ParamRef, d.Object)
+			}
+		}
+		if there || !known {
+			continue
+		}
+		severity, end := Warning, "requests pass without it"
+		if a := b.ParamRef.ParameterNotFoundAction; p.Fails && (a == nil || *a == admissionregistrationv1.DenyAction) {
+			severity, end = Error, "each request that it is for is refused"
+		}
+		what := "the selector selects no " + p.ParamKind.Kind
+		if b.ParamRef.Name != "" {
+			what = fmt.Sprintf("there is no %s %q", p.ParamKind.Kind, b.ParamRef.Name)
+		}
+		if b.ParamRef.Namespace != "" {
+			what += " in namespace " + b.ParamRef.Namespace
+		}
+		l.add(place{b.Document, "/spec/paramRef", ""}, severity, change{}, what+": without params "+end,
+			"create the params, or name some that exist")
+	}
+}
+
+// selects reports whether an object may be one of the params that a binding names.
+func selects(ref *admissionregistrationv1.ParamRef, o *unstructured.Unstructured) bool {
+	if ref.Namespace != "" && o.GetNamespace() != "" && ref.Namespace != o.GetNamespace() {
+		return false
+	}
+	if ref.Selector == nil {
+		return ref.Name == o.GetName()
+	}
+	selector, err := metav1.LabelSelectorAsSelector(ref.Selector)
+	return err != nil || selector.Matches(labels.Set(o.GetLabels()))
 }

@@ -10,6 +10,7 @@ import (
 
 	corev1 "k8s.io/api/core/v1"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/inventory"
 )
 
@@ -38,7 +39,7 @@ func outage(w *inventory.Webhook, writes []string) string {
 		return "while it can't be reached, these are refused: " + sentence(writes)
 	}
 	return fmt.Sprintf("while it can't be reached, each of these waits up to %s: %s",
-		count(int(*w.TimeoutSeconds), "second"), sentence(writes))
+		count.Of(int(*w.TimeoutSeconds), "second"), sentence(writes))
 }
 
 // sentence lists words, and only the first ones of many.
@@ -71,7 +72,7 @@ func (l *linting) ownPods() {
 			if w.Fails() {
 				happens += ". So it can't start again by itself"
 			}
-			l.add(at(w, "rules"), bySeverity(w.Fails()), excludeNamespaces(w, b.Name.Namespace), happens,
+			l.add(at(w, "rules"), bySeverity(w.Fails()), l.excludeNamespaces(w, b.Name.Namespace), happens,
 				"exclude its namespace with namespaceSelector, or its pods with objectSelector")
 		}
 	}
@@ -84,7 +85,7 @@ func (l *linting) ownNamespace() {
 			continue
 		}
 		if words := l.asked(w, inventory.Healing(b.Name.Namespace)...); len(words) > 0 {
-			l.add(at(w, "rules"), bySeverity(w.Fails()), excludeNamespaces(w, b.Name.Namespace),
+			l.add(at(w, "rules"), bySeverity(w.Fails()), l.excludeNamespaces(w, b.Name.Namespace),
 				"it is asked about the objects that bring it back: "+outage(w, words),
 				"exclude its namespace with namespaceSelector")
 		}
@@ -101,7 +102,7 @@ func (l *linting) ownCertificate() {
 		if len(words) == 0 || !w.Fails() {
 			continue
 		}
-		l.add(at(w, "rules"), Error, excludeNamespaces(w, namespace),
+		l.add(at(w, "rules"), Error, l.excludeNamespaces(w, namespace),
 			"its own certificate is renewed by objects that it is asked about: "+outage(w, words)+
 				". Once the certificate has expired, it can't be renewed",
 			"exclude the certificate's namespace with namespaceSelector")
@@ -120,7 +121,7 @@ func (l *linting) kubeSystem() {
 		if len(words) == 0 {
 			continue
 		}
-		l.add(at(w, "rules"), bySeverity(w.Fails()), excludeNamespaces(w, "kube-system"),
+		l.add(at(w, "rules"), bySeverity(w.Fails()), l.excludeNamespaces(w, "kube-system"),
 			"kube-system is not excluded: "+outage(w, words)+". DNS, the network and the controllers that start pods "+
 				"run there", "exclude kube-system with namespaceSelector")
 	}
@@ -164,7 +165,7 @@ func (l *linting) criticalWorkloads() {
 			}
 		}
 		if len(words) > 0 {
-			l.add(at(w, "rules"), bySeverity(w.Fails()), excludeNamespaces(w, namespaces...),
+			l.add(at(w, "rules"), bySeverity(w.Fails()), l.excludeNamespaces(w, namespaces...),
 				outage(w, words)+". By their priority the cluster needs them, or they renew the webhook's certificate",
 				"exclude their namespaces with namespaceSelector")
 		}

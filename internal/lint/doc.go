@@ -8,7 +8,8 @@
 //	                                                   └─ patches ─▶ Fix: the files, with their comments
 //
 // A Rule is a row of a table, with an ID that stays. The rules are in files by family: cycle.go, scope.go,
-// timeouts.go, fields.go, conditions.go, backend.go, certificates.go, policies.go, types.go, costs.go,
-// bindings.go. What a webhook is asked about is answered by package inventory, which drills share.
+// timeouts.go, fields.go, never.go, conditions.go, failing.go, backend.go, certificates.go, policies.go, types.go,
+// costs.go, bindings.go, advice.go. What a webhook is asked about is answered by package inventory, which drills share.
+// Expressions are evaluated on the requests of requests.go, which package matching describes as a server does.
 // docs/lint.md explains each rule.
 package lint

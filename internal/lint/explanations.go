@@ -90,8 +90,7 @@ var explanations = map[string]explanation{
 	},
 	"removed-version": {
 		effect: "A rule names a version of a resource that Kubernetes removed, or that its " +
-			"CustomResourceDefinition doesn't serve, or a resource of a group of Kubernetes that doesn't exist. " +
-			"The rule has no effect for it.",
+			"CustomResourceDefinition doesn't serve. The rule has no effect for it.",
 		remedy: "Leave the version out.",
 	},
 	"deprecated-version": {
@@ -118,13 +117,20 @@ var explanations = map[string]explanation{
 			"1.37 webhooks are asked about reviews, which can lock everybody out.)",
 		remedy: "Leave them out of the rules.",
 	},
+	"rule-never": {
+		effect: "A rule names a group that doesn't exist, a resource by its kind or in the singular, a " +
+			"subresource that the resource lacks, an operation that never comes (`pods/exec` is CONNECT), or a " +
+			"scope that isn't the resource's. Of custom resources that is known if their definition is among the " +
+			"objects. It is no finding if `matchPolicy: Equivalent` matches another version or group.",
+		remedy: "Write it as `kubectl api-resources` does; `patch` has it.",
+	},
 	"condition-invalid": {
 		effect: "A condition doesn't compile: API servers refuse the configuration.",
 		remedy: "Correct it.",
 	},
 	"condition-never": {
 		effect: "For none of the operations and resources of the rules the condition can be true, whatever the " +
-			"object. In a webhook's conditions `namespaceObject` is always null.",
+			"object.",
 		remedy: "Correct the condition or the rules.",
 	},
 	"condition-always": {
@@ -147,13 +153,23 @@ var explanations = map[string]explanation{
 		remedy: "Name one that it has.",
 	},
 	"endpoints-missing": {
-		effect: "The Service has no ready endpoint. In files without endpoints it is a warning, if the " +
+		effect: "The Service has no ready endpoint, or the workload behind it 0 replicas. In files without endpoints it is a warning, if the " +
 			"selector selects the pods of no workload among them.",
 		remedy: "Find out why its pods aren't ready; make selector and labels the same.",
 	},
+	"conversion-outage": {
+		effect: "A CustomResourceDefinition with a conversion webhook stores its objects in another version than clients " +
+			"prefer: kubectl, the garbage collector and the namespace controller need the webhook to read them. While " +
+			"it is down, a namespace that has some can't be deleted.",
+		remedy: "Store the preferred version.",
+	},
 	"ca-invalid": {
-		effect: "`caBundle` isn't a list of certificates in PEM.",
+		effect: "`caBundle` has no certificate in PEM that can be read.",
 		remedy: "Set it to the certificate of the authority that signed the backend's.",
+	},
+	"ca-damaged": {
+		effect: "A certificate of `caBundle` can't be read, beside others. API servers trust the others alone.",
+		remedy: "Write the whole certificate, or remove it.",
 	},
 	"ca-missing": {
 		effect: "A webhook of a cluster has a Service and no `caBundle`. Of files this isn't said: programs " +
@@ -165,13 +181,12 @@ var explanations = map[string]explanation{
 		remedy: "Renew them.",
 	},
 	"ca-expiring": {
-		effect: "The last of them, or the certificate that the backend shows, expires in less than 30 days.",
+		effect: "The last of them expires in less than 30 days.",
 		remedy: "Renew them.",
 	},
 	"ca-mismatch": {
-		effect: "The backend shows a certificate that isn't valid by `caBundle` for the name of the Service or " +
-			"of the URL, or has expired. If it isn't asked, the certificate is that of a Secret among the files " +
-			"which its pods mount. Secrets of a cluster are never read.",
+		effect: "The certificate in a Secret among the files, which the backend's pods mount, isn't valid by " +
+			"`caBundle` for the name of the Service, or has expired. Secrets of a cluster are never read.",
 		remedy: "Set `caBundle` to the authority of the certificate.",
 	},
 	"policy-unbound": {
@@ -201,9 +216,18 @@ var explanations = map[string]explanation{
 		remedy: "Correct it. If it is meant, ignore the rule with a reason.",
 	},
 	"expression-fails": {
-		effect: "For an operation of the rules the validation can't be evaluated: a CREATE has no `oldObject`, " +
-			"a DELETE no `object`. Under `Fail` each such request is refused; otherwise it is a warning.",
-		remedy: "Leave the operation out, or ask for it first.",
+		effect: "For an operation of the rules an expression can't be evaluated: a match condition of a webhook or " +
+			"a policy, a validation, a mutation, an audit annotation or a message. A CREATE has no `oldObject`, a " +
+			"DELETE no `object`; `request.subResource` is absent if there is none; match conditions have no " +
+			"`namespaceObject`. Under `Fail` each such request is refused; otherwise it is a warning. It is a warning, " +
+			"too, if only a part of the expression fails, and the rest may decide. The labels that match conditions " +
+			"read are compared with those of workloads among the objects.",
+		remedy: "Leave the operation out, or ask for it first, with `has()` for a field.",
+	},
+	"controllers-refused": {
+		effect: "By who asks, a validation refuses each deletion to the garbage collector or to the namespace " +
+			"controller. What belongs to a deleted object is never removed, and namespaces stay in `Terminating`.",
+		remedy: "Admit these users for `DELETE`.",
 	},
 	"expression-type": {
 		effect: "An expression of a ValidatingAdmissionPolicy reads a field that none of its kinds has, or has " +
@@ -238,17 +262,26 @@ var explanations = map[string]explanation{
 			"`paramRef` for a policy without `paramKind` is a warning.",
 		remedy: "Set `paramRef`, or remove it.",
 	},
-	"mutating-fight": {
-		effect: "Two mutating webhooks are asked in turn about the same object, four times each, and both " +
-			"still change what the other one has made. The result depends on their order, and on how often they " +
-			"are asked.",
-		remedy: "Have one of them leave the field alone, or exclude the object with a selector.",
+	"params-missing": {
+		effect: "The params that the binding names, or selects, don't exist. With `parameterNotFoundAction: Deny` " +
+			"and `failurePolicy: Fail` each request is refused; otherwise it is a warning, and the binding does " +
+			"nothing. Of files it is said only if they have other objects of the kind.",
+		remedy: "Create the params, or name some that exist.",
 	},
-	"reinvocation-unsettled": {
-		effect: "A mutating webhook is asked about its own result, three times, and changes it each time. With " +
-			"`reinvocationPolicy: IfNeeded` API servers ask it about its own result; so does each update by a " +
-			"controller.",
-		remedy: "Have it change nothing that it has changed already.",
+	"message-expression": {
+		effect: "The `message` of a validation is an expression. Users see it as it is written.",
+		remedy: "Write it as `messageExpression`.",
+	},
+	"subresource-missing": {
+		effect: "Expressions read a field that also changes through a subresource, which the rules don't name: the " +
+			"resources of containers (`pods/resize`), ephemeral containers (`pods/ephemeralcontainers`), replicas " +
+			"(`deployments/scale` and the like).",
+		remedy: "Name the subresource too. The object of `scale` is a `Scale`.",
+	},
+	"refused": {
+		effect: "The code with which API servers create webhook configurations, policies and bindings refuses the " +
+			"object. Objects of a cluster aren't tried.",
+		remedy: "Correct the field that it names.",
 	},
 	"ignore-reason": {
 		effect: "`lint.gatehouse.dev/ignore` names no rule, or gives no reason. It has no effect then.",

@@ -4,7 +4,6 @@
 package lint
 
 import (
-	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -25,13 +24,11 @@ var fieldRules = []Rule{
 }
 
 func (l *linting) configVersion() {
-	seen := map[string]bool{}
 	for _, w := range l.Webhooks {
 		o := w.Document.Object
-		if o.GetAPIVersion() == admissionregistrationv1.SchemeGroupVersion.String() || seen[o.GetKind()+o.GetName()] {
-			continue
+		if o.GetAPIVersion() == admissionregistrationv1.SchemeGroupVersion.String() || w.Index > 0 {
+			continue // it is one finding of the configuration
 		}
-		seen[o.GetKind()+o.GetName()] = true
 		l.add(place{w.Document, "/apiVersion", ""}, Error,
 			patched(false, "replace", "/apiVersion", admissionregistrationv1.SchemeGroupVersion.String()),
 			fmt.Sprintf("API servers since Kubernetes 1.22 refuse %s", o.GetAPIVersion()),
@@ -57,6 +54,7 @@ func (l *linting) removedVersion() {
 
 // removedIn looks for versions that none of a rule's resources is served in.
 func (l *linting) removedIn(p place, r *admissionregistrationv1.RuleWithOperations) {
+	removed := 0 // by the patches before
 	for i, version := range r.APIVersions {
 		why, gone := l.versionIsGone(r, version)
 		if !gone {
@@ -67,7 +65,10 @@ func (l *linting) removedIn(p place, r *admissionregistrationv1.RuleWithOperatio
 			_, gone := l.versionIsGone(r, other)
 			return !gone
 		}) {
-			c = patched(true, "remove", fmt.Sprintf("%s/apiVersions/%d", p.path, i), nil)
+			c = patched(true, "remove", fmt.Sprintf("%s/apiVersions/%d", p.path, i-removed), nil)
+			if _, ignored := ignoredFor(p.document.Object, l.rule.ID); !ignored && !l.options.alone {
+				removed++
+			}
 		}
 		at := p
 		at.path = fmt.Sprintf("%s/apiVersions/%d", p.path, i)
@@ -88,11 +89,8 @@ func (l *linting) versionIsGone(r *admissionregistrationv1.RuleWithOperations, v
 				return "", false
 			}
 			known := l.versions(group, resource)
-			if known == nil {
-				if !l.isMissing(group, resource) {
-					return "", false
-				}
-				why = cmp.Or(why, "Kubernetes has no such resource, or has removed it")
+			if known == nil || !l.hasGroup(group) {
+				return "", false
 			}
 			v, has := known[version]
 			switch {
@@ -106,14 +104,6 @@ func (l *linting) versionIsGone(r *admissionregistrationv1.RuleWithOperations, v
 		}
 	}
 	return why, why != ""
-}
-
-// isMissing reports whether there can't be a resource whose versions aren't known: in a group of Kubernetes, for the
-// groups of custom resources and of other API servers have a dot.
-func (l *linting) isMissing(group, resource string) bool {
-	return !strings.Contains(group, ".") && !slices.ContainsFunc(l.options.Served, func(s Served) bool {
-		return s.Kind.Group == group && s.Resource == resource
-	})
 }
 
 func (l *linting) deprecatedVersion() {

@@ -6,10 +6,10 @@ package lint
 import (
 	"context"
 	"fmt"
-	"os"
 	"slices"
 
 	"gatehouse.dev/internal/review/input"
+	"gatehouse.dev/internal/wholefile"
 )
 
 // Fixed are the files that Fix changed.
@@ -18,45 +18,51 @@ type Fixed struct {
 	Texts map[string][]byte
 	// Count is the number of findings that are fixed.
 	Count int
-	// Notes say which patches could not be written.
+	// Notes say which patches could not be written, and which files could not be replaced as a whole.
 	Notes []string
 }
 
 // maxRounds bounds how often files are checked again: once for each patch of an object.
-const maxRounds = 50
+const maxRounds = 500
 
 // Fix applies the safe patches to the texts of the files, and sets o to what is in them then. It writes no file.
 func Fix(ctx context.Context, o *Options) (*Fixed, error) {
 	fixed := &Fixed{Texts: map[string][]byte{}}
-	failed := map[string]bool{}
 	for range maxRounds {
-		unasked := *o // no patch depends on what webhooks answer
-		unasked.Ask, unasked.LocalWebhooks = false, nil
-		report, err := Check(ctx, unasked)
+		alone := *o
+		alone.alone = true
+		report, err := Check(ctx, alone)
 		if err != nil {
 			return nil, err
 		}
-		changed := map[string]bool{}
-		done := map[input.Source]bool{}
-		// From the end, so that the lines before stay.
-		for _, f := range slices.Backward(report.Findings) {
-			d := o.documentOf(&f)
-			key := fmt.Sprint(f.ID, f.Object, f.Part)
-			text, ok := o.Texts[d.Source.File]
-			if !f.Safe || len(f.Patch) == 0 || !ok || failed[key] || done[d.Source] || d.Source.File == "-" {
-				continue
+		var safe []*Finding
+		for i := range report.Findings {
+			f := &report.Findings[i]
+			if _, ok := o.Texts[f.document.Source.File]; ok && f.Safe && len(f.Patch) > 0 && f.document.Source.File != "-" {
+				safe = append(safe, f)
 			}
-			after, err := patchText(d.Source.File, string(text), d, f.Patch)
+		}
+		lastFirst := slices.Clone(safe) // so that the lines of the objects before stay
+		slices.SortStableFunc(lastFirst, func(a, b *Finding) int { return b.document.Source.Line - a.document.Source.Line })
+		changed, patched, failed := map[string]bool{}, map[input.Source]bool{}, map[*Finding]error{}
+		for _, f := range lastFirst {
+			source := f.document.Source
+			if patched[source] {
+				continue // the next round knows what is left to do
+			}
+			after, err := patchText(string(o.Texts[source.File]), f.document, f.Patch)
 			if err != nil {
-				failed[key] = true
-				fixed.Notes = append(fixed.Notes, fmt.Sprintf("%s: %s of %s isn't fixed: %v", f.Source, f.ID, f.title(), err))
+				failed[f] = err
 				continue
 			}
-			o.Texts[d.Source.File] = []byte(after)
-			done[d.Source], changed[d.Source.File] = true, true
+			o.Texts[source.File] = []byte(after)
+			changed[source.File], patched[source] = true, true
 			fixed.Count++
 		}
 		if len(changed) == 0 {
+			for _, f := range safe {
+				fixed.Notes = append(fixed.Notes, fmt.Sprintf("%s: %s of %s isn't fixed: %v", f.Source, f.ID, f.title(), failed[f]))
+			}
 			return fixed, nil
 		}
 		if err := o.readAgain(changed); err != nil {
@@ -67,16 +73,6 @@ func Fix(ctx context.Context, o *Options) (*Fixed, error) {
 		}
 	}
 	return fixed, nil
-}
-
-// documentOf returns the document of a finding.
-func (o *Options) documentOf(f *Finding) input.Document {
-	for _, d := range o.Documents {
-		if d.Source.File == f.Source.File && objectOf(d.Object) == f.Object {
-			return d
-		}
-	}
-	return input.Document{}
 }
 
 // readAgain replaces the documents of changed files.
@@ -102,15 +98,15 @@ func (o *Options) readAgain(changed map[string]bool) error {
 	return nil
 }
 
-// Write writes the files.
+// Write writes the files. It adds a note for a file that could not be replaced as a whole.
 func (f *Fixed) Write() error {
 	for _, file := range sortedKeys(f.Texts) {
-		info, err := os.Stat(file)
+		note, err := wholefile.Replace(file, f.Texts[file], 0o644)
 		if err != nil {
 			return err
 		}
-		if err := os.WriteFile(file, f.Texts[file], info.Mode().Perm()); err != nil {
-			return err
+		if note != "" {
+			f.Notes = append(f.Notes, note)
 		}
 	}
 	return nil

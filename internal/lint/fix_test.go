@@ -4,8 +4,11 @@
 package lint
 
 import (
+	"fmt"
 	"strings"
 	"testing"
+
+	"gatehouse.dev/internal/review/input"
 )
 
 const commented = `# what comes before
@@ -154,6 +157,72 @@ func TestFixLayouts(t *testing.T) {
 		if fixed.Count == 0 || len(fixed.Notes) > 0 || after.Summary.Errors > 0 {
 			t.Errorf("%s: %d fixed, notes %q, findings %q:\n%s", name, fixed.Count, fixed.Notes, ids(after), o.Texts["f"])
 		}
+	}
+}
+
+// Two documents may have objects of one name: each gets its own changes.
+func TestFixSameName(t *testing.T) {
+	text := lockingFlow + "---\n" + strings.Replace(lockingFlow, "w.example.com", "other.example.com", 1)
+	documents, errs := parseText("f", []byte(text))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	o := Options{Documents: documents, Texts: map[string][]byte{"f": []byte(text)}, Now: now}
+	fixed, err := Fix(t.Context(), &o)
+	if err != nil {
+		t.Fatal(err)
+	}
+	after, err := Check(t.Context(), o)
+	if err != nil || fixed.Count != 4 || len(fixed.Notes) > 0 || len(after.Findings) > 0 {
+		t.Errorf("%d fixed, notes %q, findings %q, %v", fixed.Count, fixed.Notes, ids(after), err)
+	}
+	for part := range strings.SplitSeq(string(fixed.Texts["f"]), "---\n") {
+		if strings.Count(part, "kube-system") != 1 || strings.Count(part, "- hooks\n") != 1 {
+			t.Errorf("a document is now\n%s", part)
+		}
+	}
+}
+
+// A file may have any number of objects.
+func TestFixMany(t *testing.T) {
+	const objects = maxRounds/2 + 1
+	var text strings.Builder
+	for i := range objects {
+		text.WriteString(strings.Replace(lockingFlow, "name: c", fmt.Sprintf("name: c%d", i), 1) + "---\n")
+	}
+	documents, errs := parseText("f", []byte(text.String()))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	o := Options{Documents: documents, Texts: map[string][]byte{"f": []byte(text.String())}, Now: now}
+	fixed, err := Fix(t.Context(), &o)
+	if err != nil || fixed.Count != 2*objects || len(fixed.Notes) > 0 {
+		t.Errorf("%d of %d fixed, notes %q, %v", fixed.Count, 2*objects, fixed.Notes, err)
+	}
+}
+
+// The patches of a report can be applied one after the other.
+func TestPatchesInOrder(t *testing.T) {
+	text := strings.NewReplacer("[CREATE]", `["*"]`, `[""]`, `["*"]`, "[v1], resources: [pods]", `["*"], resources: ["*/*"]`).
+		Replace(lockingFlow)
+	report := check(t, text, nil)
+	documents, errs := parseText("f", []byte(text))
+	if len(errs) > 0 {
+		t.Fatal(errs)
+	}
+	d, n := documents[0], 0
+	for i := range report.Findings {
+		f := &report.Findings[i]
+		patched, err := patchObject(d, f.Patch)
+		if err != nil {
+			t.Fatalf("%s: %s: %v", f.ID, f.patch(), err)
+		}
+		d.Object.Object = patched
+		n += len(f.Patch)
+	}
+	after, err := Check(t.Context(), Options{Documents: []input.Document{d}, Now: now})
+	if err != nil || n < 6 || strings.Join(ids(after), " ") != "fail-everything" {
+		t.Errorf("%d operations, %v, left are %q", n, err, ids(after))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"slices"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
@@ -41,8 +42,9 @@ type Rule struct {
 }
 
 // Rules are all rules, in the order in which they are checked.
-var Rules = slices.Concat(cycleRules, scopeRules, timeoutRules, fieldRules, conditionRules, backendRules,
-	certificateRules, policyRules, typeRules, costRules, bindingRules, settlingRules, annotationRules)
+var Rules = slices.Concat(cycleRules, scopeRules, timeoutRules, fieldRules, neverRules, conditionRules, backendRules,
+	certificateRules, policyRules, typeRules, costRules, bindingRules, adviceRules,
+	annotationRules)
 
 // RuleIDs returns the names of all rules.
 func RuleIDs() (ids []string) {
@@ -61,18 +63,18 @@ type Options struct {
 	Namespace string
 	// Texts are the contents of files by the names in the documents' sources. They give findings their lines.
 	Texts map[string][]byte
+	// KnowsParams reports whether Documents have all objects of the kinds of policies' params.
+	KnowsParams bool
 	// Served are the kinds that the cluster serves, each in its preferred version; nil if that isn't known. Of
 	// UnknownGroups nothing is known.
 	Served        []Served
 	UnknownGroups []string
+	// Refusal returns the error with which the API refuses to create an object; nil if that can't be asked.
+	Refusal func(context.Context, *unstructured.Unstructured) error
 	// Disabled are the IDs of rules that are left out.
 	Disabled []string
-	// Ask reports whether webhooks are called, as for a dry run. LocalWebhooks are URLs at which some are asked in
-	// any case, by the names of webhooks, of configurations, or CONFIGURATION/WEBHOOK.
-	Ask           bool
-	LocalWebhooks map[string]string
-	// askTime bounds all calls together; two minutes if zero.
-	askTime time.Duration
+	// alone reports whether each patch is to be applied to the object as it is, and not after those before it.
+	alone bool
 	// Now is the time by which certificates expire; the current time if zero.
 	Now time.Time
 }
@@ -87,10 +89,10 @@ type linting struct {
 	checker *kindtypes.Types
 	lines   *lines
 	rule    *Rule
-	// answers are those of the webhooks that are asked.
-	answers *answers
-	ids     []string
-	report  *Report
+	// plans are the webhooks with the changes of the findings so far.
+	plans  map[*inventory.Webhook]*admissionregistrationv1.MutatingWebhook
+	ids    []string
+	report *Report
 }
 
 // Check checks all rules, and returns a report with the findings in the order of the objects.
@@ -100,8 +102,8 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		o.Now = time.Now()
 	}
 	l := &linting{options: o, ctx: ctx, compiler: expression.NewCompiler(), ids: RuleIDs(), lines: newLines(o.Texts),
-		answers: &answers{},
-		report:  &Report{APIVersion: APIVersion, Kind: Kind, Findings: []Finding{}}}
+		plans:  map[*inventory.Webhook]*admissionregistrationv1.MutatingWebhook{},
+		report: &Report{APIVersion: APIVersion, Kind: Kind, Findings: []Finding{}}}
 	var errs []error
 	l.Inventory, errs = inventory.New(o.Documents, o.Namespace, o.Complete)
 	l.report.Fail(errs...)
@@ -113,12 +115,6 @@ func Check(ctx context.Context, o Options) (*Report, error) {
 		l.report.Notes = append(l.report.Notes, fmt.Sprintf("there is no webhook configuration and no policy among %d "+
 			"objects: %s (some programs register theirs when they run: check the cluster with --context)",
 			len(o.Documents), checked))
-	}
-	if o.Ask || len(o.LocalWebhooks) > 0 {
-		var err error
-		if l.answers, err = l.ask(); err != nil {
-			return nil, err
-		}
 	}
 	for i := range Rules {
 		if l.rule = &Rules[i]; slices.Contains(o.Disabled, l.rule.ID) {
@@ -161,7 +157,7 @@ type change struct {
 func (l *linting) add(p place, s Severity, c change, happens, remedy string) {
 	object := objectOf(p.document.Object)
 	f := Finding{ID: l.rule.ID, Severity: s, Source: p.document.Source, Object: object, Part: p.part,
-		Message: happens, Remedy: remedy, Patch: c.patch, Safe: c.safe}
+		Message: happens, Remedy: remedy, Patch: c.patch, Safe: c.safe, document: p.document, path: p.path}
 	if reason, ignored := ignoredFor(p.document.Object, l.rule.ID); ignored {
 		l.report.Ignored = append(l.report.Ignored, Ignored{ID: f.ID, Source: f.Source, Object: object, Part: f.Part,
 			Reason: reason})

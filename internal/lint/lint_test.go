@@ -62,15 +62,12 @@ func findings(r *Report, id string) (found []Finding) {
 }
 
 // inCertificates are the rules that are tested with certificates made for it, and in a cluster.
-var inCertificates = []string{"ca-invalid", "ca-missing", "ca-expired", "ca-expiring", "ca-mismatch"}
-
-// whenAsked are the rules that are tested with backends.
-var whenAsked = []string{"mutating-fight", "reinvocation-unsettled"}
+var inCertificates = []string{"ca-invalid", "ca-damaged", "ca-missing", "ca-expired", "ca-expiring", "ca-mismatch"}
 
 // Each rule finds its mistake, in every configuration and policy of the bad file, and nothing in the good one.
 func TestRules(t *testing.T) {
 	for _, rule := range Rules {
-		if slices.Contains(inCertificates, rule.ID) || slices.Contains(whenAsked, rule.ID) {
+		if slices.Contains(inCertificates, rule.ID) || rule.ID == "refused" { // which package cli tests
 			continue
 		}
 		t.Run(rule.ID, func(t *testing.T) {
@@ -169,6 +166,22 @@ webhooks:
   timeoutSeconds: 5
 `
 
+const conversionWith = `apiVersion: apiextensions.k8s.io/v1
+kind: CustomResourceDefinition
+metadata: {name: boards.example.com}
+spec:
+  group: example.com
+  scope: Namespaced
+  names: {plural: boards, kind: Board}
+  conversion:
+    strategy: Webhook
+    webhook:
+      conversionReviewVersions: [v1]
+      clientConfig: {service: {namespace: hooks, name: hook}%s}
+  versions:
+  - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object}}}
+`
+
 const backendObjects = `---
 apiVersion: v1
 kind: Service
@@ -210,6 +223,14 @@ func TestCertificates(t *testing.T) {
 	const day = 24 * time.Hour
 	good, other := certificate(t, now.Add(365*day)), certificate(t, now.Add(365*day))
 	cluster := func(o *Options) { o.Complete = true }
+	encoded := func(text string) string { return base64.StdEncoding.EncodeToString([]byte(text)) }
+	decoded := func(text string) string {
+		data, err := base64.StdEncoding.DecodeString(text)
+		if err != nil {
+			t.Fatal(err)
+		}
+		return string(data)
+	}
 	for _, tt := range []struct {
 		name, bundle, serving string
 		change                func(*Options)
@@ -217,6 +238,9 @@ func TestCertificates(t *testing.T) {
 	}{
 		{"good", good, good, nil, ""},
 		{"invalid", base64.StdEncoding.EncodeToString([]byte("a")), good, nil, "ca-invalid"},
+		{"with text around", encoded("# a\n" + decoded(good) + "# b\n" + decoded(other) + "# end\n"), good, nil, ""},
+		{"cut off", encoded(decoded(good) + decoded(other)[:200]), good, nil, "ca-damaged"},
+		{"damaged", encoded(decoded(good) + strings.Replace(decoded(other), "M", "N", 1)), good, nil, "ca-damaged"},
 		{"expired", certificate(t, now.Add(-day)), "", nil, "ca-expired"},
 		{"expiring", certificate(t, now.Add(29*day)), "", nil, "ca-expiring"},
 		{"not soon", certificate(t, now.Add(31*day)), "", nil, ""},
@@ -233,9 +257,16 @@ func TestCertificates(t *testing.T) {
 			text += fmt.Sprintf(backendObjects, tt.serving)
 		}
 		report := check(t, text, tt.change)
-		got := slices.DeleteFunc(ids(report), func(id string) bool { return !slices.Contains(inCertificates, id) })
-		if strings.Join(got, " ") != tt.want {
+		some := func(r *Report) string {
+			return strings.Join(slices.DeleteFunc(ids(r), func(id string) bool { return !slices.Contains(inCertificates, id) }), " ")
+		}
+		if got := some(report); got != tt.want {
 			t.Errorf("%s: %q, want %q", tt.name, got, tt.want)
+		}
+		// Conversion webhooks are called in the same way.
+		if got := some(check(t, strings.Replace(text, fmt.Sprintf(webhookWith, bundle), fmt.Sprintf(conversionWith, bundle), 1),
+			tt.change)); got != tt.want {
+			t.Errorf("conversion, %s: %q, want %q", tt.name, got, tt.want)
 		}
 	}
 }

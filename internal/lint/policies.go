@@ -22,7 +22,8 @@ var policyRules = []Rule{
 	{"expression-invalid", Error, "a policy's expression doesn't compile", (*linting).expressionInvalid},
 	{"expression-always", Warning, "a validation holds for every request", (*linting).expressionAlways},
 	{"expression-never", Warning, "a validation holds for no request", (*linting).expressionNever},
-	{"expression-fails", Error, "a validation can't be evaluated for an operation", (*linting).expressionFails},
+	{"expression-fails", Error, "an expression can't be evaluated for an operation", (*linting).expressionFails},
+	{"controllers-refused", Warning, "a policy refuses controllers that delete", (*linting).controllersRefused},
 }
 
 // trial is how long a policy may audit before somebody should decide.
@@ -169,41 +170,23 @@ func (l *linting) expressionInvalid() {
 	}
 }
 
-// judged returns the combinations of a policy's rules for which its match conditions aren't false.
-func (l *linting) judged(p *inventory.Policy) (some []expression.Known) {
-	for _, k := range l.combinations(rulesOf(p), false) {
-		partial := expression.NewPartial(k)
-		partial.Declare(p.Variables)
-		excluded := false
-		for _, c := range p.MatchConditions {
-			outcome, _, err := partial.Outcome(c.Expression)
-			excluded = excluded || err == nil && outcome == expression.AlwaysNot
-		}
-		if !excluded {
-			some = append(some, k)
-		}
-	}
-	return some
-}
-
-// eachValidation calls do with each validation of each policy, and the outcomes for its requests.
-func (l *linting) eachValidation(do func(p *inventory.Policy, at place, some []expression.Known,
-	all []expression.Outcome, message string)) {
+// eachValidation calls do with each validation of each policy, and its outcomes for the requests that the policy judges.
+func (l *linting) eachValidation(do func(at place, o outcomes)) {
 	for _, p := range l.Policies {
 		if p.Validating == nil {
 			continue
 		}
-		some := l.judged(p)
+		some := judged(l.requests(constraintOf(p), nil), p.Variables, p.MatchConditions)
 		for i, v := range p.Validating.Spec.Validations {
-			all, message := outcomes(some, p.Variables, v.Expression)
-			do(p, place{p.Document, fmt.Sprintf("/spec/validations/%d/expression", i), ""}, some, all, message)
+			do(place{p.Document, fmt.Sprintf("/spec/validations/%d/expression", i), ""},
+				outcomesOf(some, false, p.Variables, v.Expression, expression.Condition))
 		}
 	}
 }
 
 func (l *linting) expressionAlways() {
-	l.eachValidation(func(_ *inventory.Policy, at place, _ []expression.Known, all []expression.Outcome, _ string) {
-		if only(all, expression.AlwaysTrue) {
+	l.eachValidation(func(at place, o outcomes) {
+		if o.are(expression.AlwaysTrue) {
 			l.add(at, Warning, change{}, "it is true for every request of the rules: it never refuses anything",
 				"remove the validation, or correct it")
 		}
@@ -211,33 +194,10 @@ func (l *linting) expressionAlways() {
 }
 
 func (l *linting) expressionNever() {
-	l.eachValidation(func(_ *inventory.Policy, at place, _ []expression.Known, all []expression.Outcome, _ string) {
-		if only(all, expression.AlwaysNot) {
+	l.eachValidation(func(at place, o outcomes) {
+		if o.are(expression.AlwaysNot) {
 			l.add(at, Warning, change{}, "it is true for no request of the rules: it refuses each of them, whatever the object",
 				"correct the validation; if it is to refuse everything, say so in an annotation that ignores this rule")
 		}
-	})
-}
-
-func (l *linting) expressionFails() {
-	l.eachValidation(func(p *inventory.Policy, at place, some []expression.Known, all []expression.Outcome,
-		message string) {
-		var operations []string
-		for i, outcome := range all {
-			operation, _ := some[i].Request["operation"].(string)
-			if outcome == expression.Fails && !strings.Contains(strings.Join(operations, " "), operation) {
-				operations = append(operations, operation)
-			}
-		}
-		if len(operations) == 0 {
-			return
-		}
-		end := "the validation has no effect for these"
-		if p.Fails {
-			end = "each such request is refused"
-		}
-		l.add(at, bySeverity(p.Fails), change{}, fmt.Sprintf("it can't be evaluated for %s: %s: %s", sentence(operations),
-			message, end), "leave the operation out of the rules, or ask for it first: a DELETE has only oldObject, a CREATE "+
-			"only object")
 	})
 }

@@ -10,6 +10,7 @@ import (
 	"io"
 	"strings"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/document"
 	"gatehouse.dev/internal/review/annotation"
 	"gatehouse.dev/internal/review/junit"
@@ -92,15 +93,8 @@ func (u *Unread) String() string {
 // headline counts everything.
 func (r *Report) headline() string {
 	s := r.Summary
-	return fmt.Sprintf("%s, %s, %d ignored, %d unread", count(s.Errors, "error"), count(s.Warnings, "warning"), s.Ignored,
+	return fmt.Sprintf("%s, %s, %d ignored, %d unread", count.Of(s.Errors, "error"), count.Of(s.Warnings, "warning"), s.Ignored,
 		s.Unread)
-}
-
-func count(n int, word string) string {
-	if n == 1 {
-		return "1 " + word
-	}
-	return fmt.Sprintf("%d %ss", n, word)
 }
 
 // explain returns what happens and what to do.

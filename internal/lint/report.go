@@ -8,6 +8,8 @@ import (
 	"errors"
 	"slices"
 
+	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/review/input"
 )
@@ -58,6 +60,11 @@ type Finding struct {
 	// know it. Safe reports whether --fix makes it.
 	Patch []v1alpha1.PatchOperation `json:"patch,omitempty"`
 	Safe  bool                      `json:"safe,omitempty"`
+
+	// document is the one that has the mistake. Others may have objects of the same name.
+	document input.Document
+	// path is the JSON pointer of the mistake.
+	path string
 }
 
 // Ignored is a finding that an annotation ignores.
@@ -111,14 +118,12 @@ func UnreadOf(errs []error) (all []Unread) {
 
 // sort orders the findings by their objects' places among the documents, and then by line. It counts them.
 func (r *Report) sort(documents []input.Document) {
-	order := map[Object]int{}
+	order := map[*unstructured.Unstructured]int{}
 	for i, d := range documents {
-		if _, ok := order[objectOf(d.Object)]; !ok {
-			order[objectOf(d.Object)] = i
-		}
+		order[d.Object] = i
 	}
 	slices.SortStableFunc(r.Findings, func(a, b Finding) int {
-		return cmp.Or(order[a.Object]-order[b.Object], a.Source.Line-b.Source.Line)
+		return cmp.Or(order[a.document.Object]-order[b.document.Object], a.Source.Line-b.Source.Line)
 	})
 	r.summarize()
 }

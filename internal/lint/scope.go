@@ -91,7 +91,7 @@ func (l *linting) system(groups []string, resource string, safe bool, writes []*
 		if l.rule.Severity == Warning {
 			severity = Warning
 		}
-		l.add(at(w, "rules"), severity, exceptResource(w, safe && !named, l.rule.ID, groups[0], resource), happens,
+		l.add(at(w, "rules"), severity, l.exceptResource(w, safe && !named, l.rule.ID, groups[0], resource), happens,
 			"leave them out of its rules, or out of its match conditions")
 	}
 }

@@ -9,6 +9,7 @@ import (
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/inventory"
 )
 
@@ -31,8 +32,8 @@ func (l *linting) timeoutLong() {
 	for _, w := range l.Webhooks {
 		if *w.TimeoutSeconds > longTimeout {
 			l.add(at(w, "timeoutSeconds"), Warning, patched(false, "replace", w.Path("/timeoutSeconds"), 5),
-				fmt.Sprintf("while it doesn't answer, each write that it is asked about takes up to %d seconds",
-					*w.TimeoutSeconds), "set timeoutSeconds to little more than what the slowest answer takes")
+				fmt.Sprintf("while it doesn't answer, each write that it is asked about takes up to %s",
+					count.Of(int(*w.TimeoutSeconds), "second")), "set timeoutSeconds to little more than what the slowest answer takes")
 		}
 	}
 }

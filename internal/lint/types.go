@@ -4,12 +4,11 @@
 package lint
 
 import (
-	"errors"
 	"fmt"
 	"strings"
 
+	apiextensionsv1 "k8s.io/apiextensions-apiserver/pkg/apis/apiextensions/v1"
 	"k8s.io/apimachinery/pkg/runtime/schema"
-	"k8s.io/apiserver/pkg/cel/openapi/resolver"
 	"k8s.io/kube-openapi/pkg/validation/spec"
 
 	"gatehouse.dev/internal/inventory"
@@ -38,21 +37,11 @@ func (objectTypes) Reset() {}
 
 // ResolveSchema implements resolver.SchemaResolver.
 func (o objectTypes) ResolveSchema(kind schema.GroupVersionKind) (*spec.Schema, error) {
+	var definitions []apiextensionsv1.CustomResourceDefinitionSpec
 	for _, d := range o.Definitions {
-		if d.Spec.Group != kind.Group || d.Spec.Names.Kind != kind.Kind {
-			continue
-		}
-		for i := range d.Spec.Versions {
-			if v := &d.Spec.Versions[i]; v.Name == kind.Version {
-				stated, err := kindtypes.SchemaOfVersion(v)
-				if err != nil {
-					return nil, errors.Join(resolver.ErrSchemaNotFound, err)
-				}
-				return stated, nil
-			}
-		}
+		definitions = append(definitions, d.Spec)
 	}
-	return nil, fmt.Errorf("%v: %w", kind, resolver.ErrSchemaNotFound)
+	return kindtypes.SchemaAmong(definitions, kind)
 }
 
 // types returns what checks expressions with the kinds of the objects.

@@ -44,15 +44,71 @@ func Convert(object runtime.Object, kind schema.GroupVersionKind, o admission.Ob
 		}
 		return converted, nil
 	}
+	internal, err := convertToInternal(object, o)
+	if err != nil {
+		return nil, err
+	}
+	return convertFrom(internal, kind, o)
+}
+
+// ConvertOver returns the object in another version, with those fields of base that the object's own version
+// lacks. Base isn't changed. The result may share memory with both.
+//
+// Kubernetes converts the object over base. Here the fields are looked for instead: a conversion that adds to
+// what is there, as that of HorizontalPodAutoscalers, would have metrics twice.
+func ConvertOver(base, object runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
+	if _, ok := object.(*unstructured.Unstructured); ok || object.GetObjectKind().GroupVersionKind() == kind {
+		return Convert(object, kind, o)
+	}
+	internal, err := convertToInternal(object, o)
+	if err != nil {
+		return nil, err
+	}
+	whole, err := convertToInternal(base, o)
+	if err != nil {
+		return nil, err
+	}
+	if reflect.TypeOf(whole) != reflect.TypeOf(internal) { // of another group
+		return convertFrom(internal, kind, o)
+	}
+	partial, err := convertFrom(whole, object.GetObjectKind().GroupVersionKind(), o)
+	if err != nil {
+		return nil, err
+	}
+	if partial, err = convertToInternal(partial, o); err != nil {
+		return nil, err
+	}
+	restoreLost(reflect.ValueOf(internal).Elem(), reflect.ValueOf(whole).Elem(), reflect.ValueOf(partial).Elem())
+	return convertFrom(internal, kind, o)
+}
+
+// restoreLost sets the fields of object that are missing there and in partial, but not in whole.
+func restoreLost(object, whole, partial reflect.Value) {
+	if object.CanSet() && object.IsZero() && partial.IsZero() {
+		object.Set(whole)
+		return
+	}
+	if object.Kind() == reflect.Struct {
+		for i := range object.NumField() {
+			restoreLost(object.Field(i), whole.Field(i), partial.Field(i))
+		}
+	}
+}
+
+// convertToInternal converts an object to the server's internal version.
+func convertToInternal(object runtime.Object, o admission.ObjectInterfaces) (runtime.Object, error) {
 	kinds, _, err := o.GetObjectTyper().ObjectKinds(object)
 	if err != nil {
 		return nil, err
 	}
-	internal, err := convertTo(object,
+	return convertTo(object,
 		schema.GroupVersionKind{Group: kinds[0].Group, Version: runtime.APIVersionInternal, Kind: kinds[0].Kind}, o)
-	if err != nil {
-		return nil, err
-	}
+}
+
+// convertFrom converts an object of the server's internal version to a kind.
+func convertFrom(internal runtime.Object, kind schema.GroupVersionKind, o admission.ObjectInterfaces) (runtime.Object,
+	error) {
 	converted, err := convertTo(internal, kind, o)
 	if err != nil {
 		return nil, err

@@ -82,3 +82,33 @@ func scoped(scope admissionregistrationv1.ScopeType) admissionregistrationv1.Rul
 	rule.Scope = &scope
 	return rule
 }
+
+// ExplainRules names what the rules lack, the nearest thing first.
+func TestExplainRules(t *testing.T) {
+	pods := Target{Operation: create, Resource: gvr("", "v1", "pods"), Namespaced: true}
+	updated, resized, deployment, old := pods, pods, pods, pods
+	updated.Operation, resized.Subresource, old.Resource.Version = update, "resize", "v2"
+	deployment.Resource = gvr("apps", "v1", "deployments")
+	rule := aRule("CREATE", "", "v1", "pods")
+	for _, test := range []struct {
+		rule admissionregistrationv1.RuleWithOperations
+		t    Target
+		want Mismatch
+	}{
+		{rule, pods, Matches},
+		{rule, updated, "its rules have CREATE of pods, and not UPDATE"},
+		{rule, resized, "its rules are for pods, and not for pods/resize"},
+		{rule, old, "its rules are for version v1 of pods, and not for v2"},
+		{scoped(admissionregistrationv1.ClusterScope), pods, "the scope of its rules is Cluster, which leaves out pods"},
+		{rule, deployment, "its rules are for CREATE of pods, and not for CREATE of deployments of apps"},
+		{aRule("*", "apps", "v1", "pods"), pods, "its rules are for any operation of pods of apps, and not for CREATE of pods"},
+	} {
+		rules := []admissionregistrationv1.RuleWithOperations{test.rule}
+		if got := ExplainRules(rules, test.t); got != test.want {
+			t.Errorf("%v, %v: %q, want %q", test.rule, test.t, got, test.want)
+		}
+	}
+	if got := ExplainRules(nil, pods); got != "it has no rules" {
+		t.Error(got)
+	}
+}

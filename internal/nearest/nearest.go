@@ -9,9 +9,9 @@ import (
 	"strings"
 )
 
-// To is the one of names that word was most likely meant to be, the first of several that are as
-// near; empty if none is near: upper and lower case aside, it takes a letter more, less or
-// another for at most every third of word.
+// To returns the name that word was most likely meant to be, the first of several that are as near, or "" if none
+// is near. Upper and lower case don't matter. One letter more, less, another, or swapped with its neighbour is
+// allowed for every three of word.
 func To(word string, names []string) string {
 	var found string
 	best := len(word)/3 + 1
@@ -31,23 +31,25 @@ func Meant(word string, names []string) string {
 	return ""
 }
 
-// distance is how many bytes must be added, taken away or replaced to make b of a (Levenshtein).
+// distance returns how many bytes must be added, taken away, replaced or swapped with their neighbour to make b of a.
 func distance(a, b string) int {
-	row := make([]int, len(b)+1) // the distances from what of a is done to each beginning of b
-	for j := range row {
-		row[j] = j
-	}
-	for i := range len(a) {
-		diagonal := row[0]
-		row[0] = i + 1
-		for j := range len(b) {
-			replaced := diagonal
-			if a[i] != b[j] {
-				replaced++
+	rows := make([][]int, len(a)+1) // rows[i][j] is the distance of a[:i] and b[:j]
+	for i := range rows {
+		rows[i] = make([]int, len(b)+1)
+		for j := range rows[i] {
+			switch {
+			case i == 0 || j == 0:
+				rows[i][j] = i + j
+				continue
+			case a[i-1] == b[j-1]:
+				rows[i][j] = rows[i-1][j-1]
+			default:
+				rows[i][j] = 1 + min(rows[i-1][j-1], rows[i-1][j], rows[i][j-1])
 			}
-			diagonal = row[j+1]
-			row[j+1] = min(replaced, row[j]+1, diagonal+1)
+			if i > 1 && j > 1 && a[i-1] == b[j-2] && a[i-2] == b[j-1] {
+				rows[i][j] = min(rows[i][j], 1+rows[i-2][j-2])
+			}
 		}
 	}
-	return row[len(b)]
+	return rows[len(a)][len(b)]
 }

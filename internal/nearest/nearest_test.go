@@ -15,6 +15,8 @@ func TestTo(t *testing.T) {
 		"qpss":          "qps",
 		"serv":          "serve",
 		"plugin":        "plugins",
+		"sevre":         "serve",
+		"qsp":           "qps",
 		"d":             "D",
 		"x":             "",
 		"":              "",
@@ -35,7 +37,7 @@ func TestDistance(t *testing.T) {
 	for _, test := range []struct {
 		a, b string
 		want int
-	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"ab", "ba", 2}} {
+	}{{"", "", 0}, {"", "abc", 3}, {"abc", "", 3}, {"kitten", "sitting", 3}, {"abc", "abc", 0}, {"ab", "ba", 1}, {"tets", "test", 1}, {"abcd", "badc", 2}} {
 		if got := distance(test.a, test.b); got != test.want {
 			t.Errorf("%q, %q: got %d, want %d", test.a, test.b, got, test.want)
 		}

@@ -9,14 +9,19 @@ import (
 	"crypto/x509"
 	"encoding/json"
 	"errors"
+	"fmt"
+	"net"
 	"net/http"
 	"net/http/httptest"
+	"slices"
 	"strings"
 	"testing"
 	"time"
 
 	"k8s.io/apiserver/pkg/authentication/authenticator"
 	"k8s.io/apiserver/pkg/authentication/user"
+	genericapiserver "k8s.io/apiserver/pkg/server"
+	"k8s.io/apiserver/pkg/server/dynamiccertificates"
 )
 
 func newPeers(t *testing.T, name string) *Peers {
@@ -183,5 +188,72 @@ func TestAsk(t *testing.T) {
 	})
 	if err == nil || strings.Contains(err.Error(), "https://") || !strings.Contains(err.Error(), "connection refused") {
 		t.Errorf("nobody there: %v", err)
+	}
+}
+
+// A user of more groups than the 500 header values that Go 1.27's servers read by default is the same
+// user at another server, which serves as upstream's servers do.
+func TestManyGroups(t *testing.T) {
+	listener, err := net.Listen("tcp", "127.0.0.1:0")
+	if err != nil {
+		t.Fatal(err)
+	}
+	a, b := newPeers(t, "a"), newPeers(t, "b")
+	b.own.Address = listener.Addr().String()
+	a.replace(published(t, b))
+	b.replace(published(t, a))
+	certPEM, keyPEM := b.ServingCertificate()
+	certificate, err := dynamiccertificates.NewStaticCertKeyContent("peers", certPEM, keyPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	authenticate, err := Authenticator(authenticator.RequestFunc(func(*http.Request) (*authenticator.Response, bool,
+		error) {
+		return nil, false, errors.New("the caller is no other server")
+	}))
+	if err != nil {
+		t.Fatal(err)
+	}
+	var got user.Info
+	handler := b.Filter(http.HandlerFunc(func(_ http.ResponseWriter, r *http.Request) {
+		answer, ok, err := authenticate.AuthenticateRequest(r)
+		if err != nil || !ok {
+			t.Errorf("authenticated is %v, the error %v", ok, err)
+			return
+		}
+		got = answer.User
+	}))
+	clients, err := dynamiccertificates.NewStaticCAContent("other clients", certPEM)
+	if err != nil {
+		t.Fatal(err)
+	}
+	serving := &genericapiserver.SecureServingInfo{Listener: listener, Cert: certificate, ClientCA: clients}
+	stop := make(chan struct{})
+	ended, _, err := serving.Serve(handler, time.Second, stop)
+	if err != nil {
+		t.Fatal(err)
+	}
+	others, _ := a.Others()
+	defer func() {
+		others[0].close()
+		close(stop)
+		<-ended
+	}()
+	alice := &user.DefaultInfo{Name: "alice"}
+	for i := range 600 {
+		alice.Groups = append(alice.Groups, fmt.Sprintf("group-%d", i))
+	}
+	request, err := http.NewRequestWithContext(t.Context(), http.MethodGet,
+		"https://"+others[0].Address+"/apis/x/v1", nil)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer, err := others[0].Transport(alice).RoundTrip(request)
+	if err != nil {
+		t.Fatal(err)
+	}
+	answer.Body.Close()
+	if answer.StatusCode != http.StatusOK || got == nil || !slices.Equal(got.GetGroups(), alice.Groups) {
+		t.Errorf("status %d, the user is %v", answer.StatusCode, got)
 	}
 }

@@ -61,7 +61,7 @@ func newEngine[P, B object, E action](env *plugin.Env, dir string, k kind[P, B, 
 	s := newSource(k)
 	if dir != "" {
 		var err error
-		if s.files, err = k.manifests.Load(dir, env.APIServerID); err != nil {
+		if s.files, err = k.manifests.Load(dir, env); err != nil {
 			return nil, err
 		}
 	}

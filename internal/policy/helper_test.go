@@ -19,6 +19,7 @@ import (
 	"k8s.io/utils/ptr"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/apiserver/manifests"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
 )
@@ -156,7 +157,7 @@ func cluster(t testing.TB, objects ...runtime.Object) *plugintest.Cluster {
 	c.Serve(runtime.NewScheme(),
 		map[schema.GroupVersionResource]string{configMaps: "ConfigMapList", limits: "LimitList"},
 		params...)
-	c.Env.Authorizer = allowAlice
+	c.Env.Authorizer, c.Env.ValidateManifest = allowAlice, manifests.Validate
 	mapper := meta.NewDefaultRESTMapper(nil)
 	mapper.AddSpecific(corev1.SchemeGroupVersion.WithKind("ConfigMap"), configMaps, configMaps, meta.RESTScopeNamespace)
 	mapper.AddSpecific(limits.GroupVersion().WithKind("Limit"), limits, limits, meta.RESTScopeRoot)

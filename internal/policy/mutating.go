@@ -272,7 +272,7 @@ func (p *pass) switchVersion(v *version) error {
 	if p.isReplaced {
 		object = p.object.Object()
 	}
-	shown, err := matching.Convert(object, v.Kind, p.Interfaces)
+	shown, err := matching.ConvertOver(p.GetObject(), object, v.Kind, p.Interfaces)
 	if err != nil {
 		return fmt.Errorf("converting the object to %s: %w", v.Kind, err)
 	}
@@ -298,7 +298,7 @@ func (p *pass) finish() error {
 	if !p.isReplaced {
 		return nil
 	}
-	object, err := matching.Convert(p.object.Object(), p.GetKind(), p.Interfaces)
+	object, err := matching.ConvertOver(p.GetObject(), p.object.Object(), p.GetKind(), p.Interfaces)
 	if err != nil {
 		return apierrors.NewInternalError(fmt.Errorf("failed to convert object: %w", err))
 	}

@@ -318,8 +318,8 @@ func TestPrepared(t *testing.T) {
 	<-ended
 }
 
-// A kind of params that appears while its policy is in force is found. A kind that no policy uses
-// any more isn't watched.
+// A kind of params that appears while its policy is in force is found. A kind that no policy uses any
+// more isn't watched. It is watched again when a policy uses it, unlike upstream's before 1.38.
 func TestKindsComeAndGo(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := cluster(t, limit("one", 1), policyOf(t, "p", byLimit),
@@ -336,14 +336,23 @@ func TestKindsComeAndGo(t *testing.T) {
 		time.Sleep(paramRetry)
 		becomes(t, p, request, "by one")
 		kind := p.Built.(*Validating).engine.snapshot().policies[0].params
-		if err := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies().Delete(t.Context(), "p",
-			metav1.DeleteOptions{}); err != nil {
+		policies := c.Client.AdmissionregistrationV1().ValidatingAdmissionPolicies()
+		if err := policies.Delete(t.Context(), "p", metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		becomes(t, p, request, "")
 		if !kind.informer.IsStopped() {
 			t.Error("the informer of a kind that nobody asks for runs on")
 		}
+		if _, err := policies.Create(t.Context(), policyOf(t, "p", byLimit), metav1.CreateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		becomes(t, p, request, "by one")
+		if _, err := c.Env.Dynamic.Resource(limits).Update(t.Context(), limit("one", 2),
+			metav1.UpdateOptions{}); err != nil {
+			t.Fatal(err)
+		}
+		becomes(t, p, request, "")
 	})
 }
 

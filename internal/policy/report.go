@@ -64,30 +64,41 @@ func (r *request) reportFailure(policy string, b *binding, ignored bool, err err
 // conditionsFailed is the prefix of an error of match conditions.
 const conditionsFailed = "match conditions: "
 
-// reportJudgement reports the result of a validating policy. The reason is the first violation or
-// error. start and took are zero if the result was reused from another binding or params.
+// reportJudgement reports the result of a validating policy: each violation and error as a call of its own, and
+// otherwise one call. start and took are zero if the result was reused from another binding or params.
 func (r *request) reportJudgement(policy string, in *invocation, j *judgement, start time.Time, took time.Duration) {
+	admitted := true
+	for i := range j.decisions {
+		d := &j.decisions[i]
+		if !d.erred && !d.denied {
+			continue
+		}
+		r.report(policy, in.binding, in.params, func(call *plugin.Call) {
+			if admitted { // the others were evaluated with the first one
+				call.Start, call.Duration = start, took
+			}
+			call.Verdict, call.Why = plugin.Refused, d.message
+			if d.erred {
+				call.Verdict, call.Ignored = plugin.Failed, !d.denied
+			}
+			if d.inCondition {
+				call.Why = conditionsFailed + call.Why
+			}
+			call.Expression = strings.TrimSpace(d.expression)
+			if d.condition != nil {
+				call.Reads = d.condition.Reads()
+			}
+			in.binding.applyActions(call)
+		})
+		admitted = false
+	}
+	if !admitted {
+		return
+	}
 	r.report(policy, in.binding, in.params, func(call *plugin.Call) {
 		call.Verdict, call.Start, call.Duration = plugin.Admitted, start, took
 		if j.skipped != "" {
 			call.Verdict, call.Why = plugin.Skipped, fmt.Sprintf("match condition %q is false", j.skipped)
-			return
-		}
-		for i := range j.decisions {
-			d := &j.decisions[i]
-			switch {
-			case d.erred:
-				call.Verdict, call.Ignored, call.Why = plugin.Failed, !d.denied, d.message
-				if d.inCondition {
-					call.Why = conditionsFailed + call.Why
-				}
-			case d.denied:
-				call.Verdict, call.Why = plugin.Refused, d.message
-			default:
-				continue
-			}
-			call.Expression = strings.TrimSpace(d.expression)
-			in.binding.applyActions(call)
 			return
 		}
 		for i := range j.annotations {
@@ -148,11 +159,11 @@ func (p *pass) reportMutations(t *turn, o *outcome, start time.Time, took time.D
 // changesSince returns what changed in the object, in the version of the request. It returns nil if
 // the object can't be converted to that, which refuses the request at the end of the round.
 func (p *pass) changesSince(before runtime.Object) *jsondiff.Changes {
-	was, err := matching.Convert(before, p.GetKind(), p.Interfaces)
+	was, err := matching.ConvertOver(p.GetObject(), before, p.GetKind(), p.Interfaces)
 	if err != nil {
 		return nil
 	}
-	now, err := matching.Convert(p.object.Object(), p.GetKind(), p.Interfaces)
+	now, err := matching.ConvertOver(p.GetObject(), p.object.Object(), p.GetKind(), p.Interfaces)
 	if err != nil {
 		return nil
 	}

@@ -18,7 +18,7 @@ import (
 )
 
 // Observers receive a call for each policy with a rule for the request, with each binding and
-// params.
+// params, or one for each violation.
 func TestObserversAreTold(t *testing.T) {
 	limited := policyOf(t, "limited", byLimit)
 	elsewhere := policyOf(t, "elsewhere", `validations: [{expression: "false"}]`)
@@ -42,7 +42,9 @@ func TestObserversAreTold(t *testing.T) {
 		bind(t, "nowhere", ""), policyOf(t, "plain", `validations: [{expression: "true"}]`), bind(t, "plain", ""),
 		inOther, policyOf(t, "telling", `validations: [{expression: "1 == 2", message: told}]`),
 		named(bind(t, "telling", `validationActions: [Warn, Audit]`), "warning"),
-		named(bind(t, "telling", `validationActions: [Audit]`), "auditing"))
+		named(bind(t, "telling", `validationActions: [Audit]`), "auditing"),
+		policyOf(t, "twice", `validations: [{expression: "1 == 2", message: first}, {expression: "true"}, {expression: "2 == 1", `+
+			`message: second}]`), bind(t, "twice", ""))
 	d := descriptor
 
 	subject := c.Build(t, descriptor, "").Built
@@ -74,7 +76,8 @@ func TestObserversAreTold(t *testing.T) {
 			Expression: "object.nope == 1",
 			Why:        "expression 'object.nope == 1' resulted in error: no such key: nope"},
 		{Name: "limited", Binding: "limited-binding", Param: "one", Verdict: plugin.Refused, Why: "by one",
-			Expression: "params == null || size(object.spec.containers) <= params.spec.max"},
+			Expression: "params == null || size(object.spec.containers) <= params.spec.max",
+			Reads:      []string{"object.spec.containers[]", "params", "params.spec.max"}},
 		{Name: "limited", Binding: "limited-binding", Param: "two", Verdict: plugin.Admitted},
 		{Name: "nowhere", Verdict: plugin.Failed,
 			Why: "failed to configure policy: failed to find resource referenced by " +
@@ -86,6 +89,8 @@ func TestObserversAreTold(t *testing.T) {
 			Why: `told (not refused: validationActions of the binding are [Audit])`},
 		{Name: "telling", Binding: "warning", Verdict: plugin.Admitted, Expression: "1 == 2",
 			Why: `told (not refused: validationActions of the binding are [Warn Audit])`, Warnings: []string{"told"}},
+		{Name: "twice", Binding: "twice-binding", Verdict: plugin.Refused, Expression: "1 == 2", Why: "first"},
+		{Name: "twice", Binding: "twice-binding", Verdict: plugin.Refused, Expression: "2 == 1", Why: "second"},
 		{Name: "unsure", Binding: "unsure-binding", Verdict: plugin.Failed, Ignored: true,
 			Why: "match conditions: expression 'object.nope == 1' resulted in error: no such key: nope"},
 	}

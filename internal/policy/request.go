@@ -17,7 +17,6 @@ import (
 	"gatehouse.dev/internal/expression"
 	"gatehouse.dev/internal/matching"
 	"gatehouse.dev/internal/timeshare"
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 )
 
@@ -194,7 +193,7 @@ func (c *candidate[E]) visitInvocations(ctx context.Context, r *request, fail fu
 			}
 		}
 		if in.namespace, err = r.namespaceObject(ctx); err != nil {
-			if c.ignoresFailures() && unanswered.Refusal(err, nil) != nil {
+			if c.ignoresFailures() && plugin.Unanswered(err, nil) != nil {
 				fail(b.binding, err)
 				continue
 			}
@@ -224,7 +223,7 @@ func (c *candidate[E]) timeoutRefusal(err error) error {
 	if c.ignoresFailures() {
 		return nil
 	}
-	return unanswered.Refusal(err, nil)
+	return plugin.Unanswered(err, nil)
 }
 
 // namespaceObject returns the request's namespace. It returns nil for a request without a namespace
@@ -234,5 +233,5 @@ func (r *request) namespaceObject(ctx context.Context) (*corev1.Namespace, error
 		return nil, nil
 	}
 	namespace, err := r.Namespace(ctx)
-	return namespace, unanswered.Refusal(err, err)
+	return namespace, plugin.Unanswered(err, err)
 }

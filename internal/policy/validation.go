@@ -113,6 +113,8 @@ type decision struct {
 	// expression is the text of the validation. It is empty if the error isn't that of a single
 	// validation.
 	expression string
+	// condition is the validation that was violated, nil if none was.
+	condition *expression.Expression
 }
 
 // annotationResult is an audit annotation or, if err isn't empty, why it could not be evaluated.
@@ -231,7 +233,7 @@ func (v *validation) denial(message string, elapsed time.Duration) decision {
 		message = "failed expression: " + strings.TrimSpace(v.Validation.Expression)
 	}
 	d := decision{denied: true, message: message, reason: metav1.StatusReasonInvalid, elapsed: elapsed,
-		expression: v.Expression}
+		expression: v.Expression, condition: v.condition}
 	if v.Reason != nil {
 		d.reason = *v.Reason
 	}

@@ -6,6 +6,7 @@ package quantity
 import (
 	"bytes"
 	"encoding/json"
+	"slices"
 
 	"sigs.k8s.io/yaml"
 
@@ -129,6 +130,24 @@ func markCBOR(document []byte) []byte {
 		return nil // impossible: it has been decoded from the same
 	}
 	return encoded
+}
+
+// HasLong reports whether a document, in the form that encoding/json decodes to, has a text that is TooLong, whether
+// it stands for a quantity or not. Check tells.
+func HasLong(content any) bool {
+	switch content := content.(type) {
+	case string:
+		return TooLong(content)
+	case []any:
+		return slices.ContainsFunc(content, HasLong)
+	case map[string]any:
+		for _, v := range content {
+			if HasLong(v) {
+				return true
+			}
+		}
+	}
+	return false
 }
 
 // markContent returns a copy of a document with marks, and whether it has any. The copy lacks keys

@@ -14,6 +14,9 @@ import (
 type Change struct {
 	Resource schema.GroupResource
 	Old, New *Cost
+	// StatusLimits makes a limit that somebody has written into status.hard take precedence over that of
+	// spec.hard, as in a kube-apiserver.
+	StatusLimits bool
 }
 
 // MovesUsage reports whether the change could move the usage of any quota, without looking at
@@ -52,7 +55,7 @@ func (c Change) NeedsUnknown(quotas []*corev1.ResourceQuota) bool {
 func (c *Cost) usesAny() bool { return c != nil && len(c.uses) != 0 }
 
 // Apply returns copies of the quotas whose usage the change moves, in the order of quotas, with
-// status.used updated and status.hard equal to spec.hard. If an object leaves the scopes of one
+// status.used updated and, unless StatusLimits, status.hard equal to spec.hard. If an object leaves the scopes of one
 // quota for those of another, its usage moves from one to the other. Nothing is refused, and no
 // usage becomes negative.
 //
@@ -105,6 +108,7 @@ func (c Change) moveUsage(q *corev1.ResourceQuota, v *objections) *corev1.Resour
 		if sign == 0 {
 			continue
 		}
+		limit = c.limitOf(q, name, limit)
 		was, known := q.Status.Used[name]
 		if !known {
 			if v != nil && sign > 0 {
@@ -136,7 +140,15 @@ func (c Change) moveUsage(q *corev1.ResourceQuota, v *objections) *corev1.Resour
 	if used == nil {
 		return nil
 	}
-	return withUsage(q, used)
+	return c.withUsage(q, used)
+}
+
+// limitOf returns the limit of a name that spec.hard limits.
+func (c Change) limitOf(q *corev1.ResourceQuota, name corev1.ResourceName, limit resource.Quantity) resource.Quantity {
+	if written, ok := q.Status.Hard[name]; ok && c.StatusLimits {
+		return written
+	}
+	return limit
 }
 
 // difference returns plus-minus; nil is zero. The caller may change the result.
@@ -165,9 +177,9 @@ func knownUsage(q *corev1.ResourceQuota) corev1.ResourceList {
 }
 
 // withUsage returns a copy of q with another status. Everything else is shared with q.
-func withUsage(q *corev1.ResourceQuota, used corev1.ResourceList) *corev1.ResourceQuota {
+func (c Change) withUsage(q *corev1.ResourceQuota, used corev1.ResourceList) *corev1.ResourceQuota {
 	hard := q.Status.Hard
-	if !equalLists(hard, q.Spec.Hard) {
+	if !c.StatusLimits && !equalLists(hard, q.Spec.Hard) {
 		hard = q.Spec.Hard.DeepCopy()
 	}
 	moved := *q

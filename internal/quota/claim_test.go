@@ -285,16 +285,16 @@ func TestUnties(t *testing.T) {
 		may    bool
 		named  string
 	}{
-		"a new pod":                {Change{pods, nil, cost(t, pods, running)}, false, ""},
-		"a pod goes":               {Change{pods, cost(t, pods, running), nil}, true, ""},
-		"a pod ends":               {Change{pods, cost(t, pods, named), cost(t, pods, over)}, true, ""},
-		"a pod that has ended":     {Change{pods, cost(t, pods, over), cost(t, pods, over)}, false, ""},
-		"a pod names its claim":    {Change{pods, cost(t, pods, running), cost(t, pods, named)}, true, "foo"},
-		"a pod like most":          {Change{pods, cost(t, pods, plain), nil}, false, ""},
-		"a claim is made":          {Change{resourceClaims, nil, orphan}, true, ""},
-		"a made claim goes":        {Change{resourceClaims, orphan, nil}, true, ""},
-		"a made claim's status":    {Change{resourceClaims, orphan, cost(t, resourceClaims, made)}, false, ""},
-		"a claim that nobody made": {Change{resourceClaims, nil, cost(t, resourceClaims, own)}, false, ""},
+		"a new pod":                {Change{Resource: pods, Old: nil, New: cost(t, pods, running)}, false, ""},
+		"a pod goes":               {Change{Resource: pods, Old: cost(t, pods, running), New: nil}, true, ""},
+		"a pod ends":               {Change{Resource: pods, Old: cost(t, pods, named), New: cost(t, pods, over)}, true, ""},
+		"a pod that has ended":     {Change{Resource: pods, Old: cost(t, pods, over), New: cost(t, pods, over)}, false, ""},
+		"a pod names its claim":    {Change{Resource: pods, Old: cost(t, pods, running), New: cost(t, pods, named)}, true, "foo"},
+		"a pod like most":          {Change{Resource: pods, Old: cost(t, pods, plain), New: nil}, false, ""},
+		"a claim is made":          {Change{Resource: resourceClaims, Old: nil, New: orphan}, true, ""},
+		"a made claim goes":        {Change{Resource: resourceClaims, Old: orphan, New: nil}, true, ""},
+		"a made claim's status":    {Change{Resource: resourceClaims, Old: orphan, New: cost(t, resourceClaims, made)}, false, ""},
+		"a claim that nobody made": {Change{Resource: resourceClaims, Old: nil, New: cost(t, resourceClaims, own)}, false, ""},
 	} {
 		if may, named := test.change.AffectsKin(); may != test.may || named != test.named {
 			t.Errorf("%s: %t, except %q", name, may, named)

@@ -34,7 +34,7 @@
 // k8s.io/apiserver/pkg/admission/plugin/resourcequota. Intended differences:
 //
 //   - Limits are those of spec.hard, from the moment they are written, and not those that a
-//     controller has copied to status.hard.
+//     controller has copied to status.hard; see Change.StatusLimits.
 //   - A refusal names everything that is wrong, joined by "; ", while upstream names the first. For a
 //     single reason the message is upstream's.
 //   - A change moves usage down as well as up. Upstream only adds, and leaves the rest to its

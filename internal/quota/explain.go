@@ -35,6 +35,7 @@ func (c Change) Explain(q *corev1.ResourceQuota) (words string, refused bool) {
 		if sign == 0 {
 			continue
 		}
+		limit = c.limitOf(q, name, limit)
 		moves := delta.String() + " requested"
 		if sign < 0 {
 			delta.Neg()

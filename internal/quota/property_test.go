@@ -68,7 +68,7 @@ func newWorld(seed uint64) *world {
 		w.quotas = append(w.quotas, q)
 	}
 	for i, q := range w.quotas {
-		w.quotas[i] = withUsage(q, Total(q, w.costs()))
+		w.quotas[i] = Change{}.withUsage(q, Total(q, w.costs()))
 	}
 	return w
 }
@@ -315,7 +315,7 @@ func TestTimePasses(t *testing.T) {
 					}
 				}
 				if w.IntN(4) == 0 {
-					w.quotas[i] = withUsage(q, total)
+					w.quotas[i] = Change{}.withUsage(q, total)
 				}
 			}
 		}

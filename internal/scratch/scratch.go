@@ -4,7 +4,10 @@
 // Package scratch makes directories for files that end with the process.
 package scratch
 
-import "os"
+import (
+	"os"
+	"sync"
+)
 
 const (
 	// memory is the directory whose files are in memory, where a system has it.
@@ -16,7 +19,7 @@ const (
 // Fast makes a new directory, in memory if there is enough room, or at least as much as in the directory for
 // temporary files. The caller removes it.
 func Fast(pattern string) (string, error) {
-	return os.MkdirTemp(fastest(memory, os.TempDir(), free), pattern)
+	return remember(os.MkdirTemp(fastest(memory, os.TempDir(), free), pattern))
 }
 
 // fastest returns the directory in memory, or temporary, by the room that they have.
@@ -32,7 +35,32 @@ func fastest(memory, temporary string, free func(dir string) uint64) string {
 func Temporary(pattern string) (string, error) {
 	dir, err := os.MkdirTemp("", pattern)
 	if err != nil && free(memory) > 0 {
-		return os.MkdirTemp(memory, pattern)
+		dir, err = os.MkdirTemp(memory, pattern)
+	}
+	return remember(dir, err)
+}
+
+// made are the directories that were made.
+var made struct {
+	sync.Mutex
+	dirs []string
+}
+
+func remember(dir string, err error) (string, error) {
+	if err == nil {
+		made.Lock()
+		defer made.Unlock()
+		made.dirs = append(made.dirs, dir)
 	}
 	return dir, err
+}
+
+// RemoveAll removes all directories that were made. A process calls it when it ends at once, without waiting for
+// those who use them.
+func RemoveAll() {
+	made.Lock()
+	defer made.Unlock()
+	for _, dir := range made.dirs {
+		os.RemoveAll(dir)
+	}
 }

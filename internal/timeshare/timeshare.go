@@ -24,26 +24,18 @@ const (
 	Sequential, Last = 3, 1
 
 	reserve = 10
-
-	// ownTime is the time that a write has if neither its client nor the server's flags give it less.
-	ownTime = 33 * time.Second
 )
 
 // usedUpError is the cause of a context's end if what was done with it has used up its part of the
 // request's time.
 //
 // Its text is that of the end of a deadline, since an http.Transport returns the cause.
-type usedUpError struct{ ownTime bool }
+type usedUpError struct{}
 
 func (*usedUpError) Error() string { return context.DeadlineExceeded.Error() }
 
 // Unwrap returns context.DeadlineExceeded.
 func (*usedUpError) Unwrap() error { return context.DeadlineExceeded }
-
-var (
-	usedUp          = &usedUpError{}
-	usedUpOfOwnTime = &usedUpError{ownTime: true}
-)
 
 // IsUsedUp reports whether the context has ended because what was done with it has used up its part of
 // the request's time.
@@ -51,10 +43,6 @@ func IsUsedUp(ctx context.Context) bool {
 	_, ok := context.Cause(ctx).(*usedUpError)
 	return ok
 }
-
-// HadOwnTime reports whether IsUsedUp does so for a request that had all the time that a write can
-// have. If not, its client may have given it little, to see calls fail.
-func HadOwnTime(ctx context.Context) bool { return context.Cause(ctx) == usedUpOfOwnTime }
 
 type dispensableKey struct{}
 
@@ -80,10 +68,6 @@ func Limit(ctx context.Context) (context.Context, context.CancelFunc) {
 	if !ok {
 		begin = now
 	}
-	total, cause := deadline.Sub(begin), usedUp
-	if total >= ownTime {
-		cause = usedUpOfOwnTime
-	}
-	part := (deadline.Sub(now) - total/reserve) / time.Duration(divisor)
-	return context.WithDeadlineCause(ctx, now.Add(part), cause)
+	part := (deadline.Sub(now) - deadline.Sub(begin)/reserve) / time.Duration(divisor)
+	return context.WithDeadlineCause(ctx, now.Add(part), &usedUpError{})
 }

@@ -10,6 +10,7 @@ import (
 	"io/fs"
 	"os"
 	"path/filepath"
+	"runtime"
 	"testing"
 
 	"gatehouse.dev/internal/wholefile"
@@ -120,5 +121,57 @@ func TestErrors(t *testing.T) {
 		if err := wholefile.Write(test.name, test.write); err == nil || err.Error() != test.want {
 			t.Errorf("%s: got %v, want %s", test.name, err, test.want)
 		}
+	}
+}
+
+// An existing file keeps its mode, and a link goes on leading to it.
+func TestReplace(t *testing.T) {
+	if runtime.GOOS == "windows" {
+		t.Skip("few users can make links, and files have no modes")
+	}
+	dir := t.TempDir()
+	for name, target := range map[string]string{"link": "sub/../sub/file", "chain": "link", "dangling": "sub/new", "loop": "loop"} {
+		if err := os.Symlink(target, filepath.Join(dir, name)); err != nil {
+			t.Fatal(err)
+		}
+	}
+	if err := os.Mkdir(filepath.Join(dir, "sub"), 0o700); err != nil {
+		t.Fatal(err)
+	}
+	file := filepath.Join(dir, "sub", "file")
+	if err := os.WriteFile(file, []byte("a longer one"), 0o640); err != nil {
+		t.Fatal(err)
+	}
+	for _, test := range []struct {
+		name, into string
+		mode       fs.FileMode
+	}{
+		{"sub/file", "sub/file", 0o640},
+		{"link", "sub/file", 0o640},
+		{"chain", "sub/file", 0o640},
+		{"dangling", "sub/new", 0o600},
+		{"none", "none", 0o600},
+	} {
+		name, into := filepath.Join(dir, test.name), filepath.Join(dir, test.into)
+		note, err := wholefile.Replace(name, []byte(test.name), 0o600)
+		if note != "" || err != nil {
+			t.Errorf("%s: note %q, %v", test.name, note, err)
+		}
+		got, err := os.ReadFile(into)
+		if err != nil || string(got) != test.name {
+			t.Errorf("%s: %s has %q (%v)", test.name, test.into, got, err)
+		}
+		if info, err := os.Lstat(into); err != nil || info.Mode() != test.mode {
+			t.Errorf("%s: %s has the mode %v (%v), want %v", test.name, test.into, info.Mode(), err, test.mode)
+		}
+	}
+	if _, err := wholefile.Replace(filepath.Join(dir, "loop"), nil, 0o600); err == nil {
+		t.Error("a link to itself is written")
+	}
+	if entries, err := os.ReadDir(filepath.Join(dir, "sub")); err != nil || len(entries) != 2 {
+		t.Errorf("the directory has %v (%v)", entries, err)
+	}
+	if note, err := wholefile.Replace(os.DevNull, []byte("text"), 0o600); note != "" || err != nil {
+		t.Errorf("a device: note %q, %v", note, err)
 	}
 }

@@ -14,27 +14,27 @@ import (
 	"k8s.io/client-go/informers"
 	clientfake "k8s.io/client-go/kubernetes/fake"
 
-	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/typed"
 )
 
-// The cache holds PodPresets of the Go type, although client-go has no client for them.
+// The cache holds Decisions of the Go type, although client-go has no client for them.
 func ExampleInformer() {
 	scheme := runtime.NewScheme()
-	if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+	if err := decisionsv1alpha1.AddToScheme(scheme); err != nil {
 		fmt.Println(err)
 		return
 	}
-	preset := &settingsv1alpha1.PodPreset{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "proxy"}}
+	decision := &decisionsv1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{Namespace: "shop", Name: "proxy"}}
 	env := &plugin.Env{
 		Dynamic: fake.NewSimpleDynamicClientWithCustomListKinds(scheme,
-			map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"}, preset),
+			map[schema.GroupVersionResource]string{decisionsv1alpha1.Decisions: "DecisionList"}, decision),
 		Informers: informers.NewSharedInformerFactory(clientfake.NewClientset(), 0),
 	}
 
-	informer, err := typed.Informer("PodPreset", env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
-		&settingsv1alpha1.PodPresetList{})
+	informer, err := typed.Informer("Decision", env, decisionsv1alpha1.Decisions, &decisionsv1alpha1.Decision{},
+		&decisionsv1alpha1.DecisionList{})
 	if err != nil {
 		fmt.Println(err)
 		return
@@ -46,7 +46,7 @@ func ExampleInformer() {
 	env.Informers.StartWithContext(ctx) // the host does this after all plugins are built
 	<-informer.HasSyncedChecker().Done()
 	for _, object := range informer.GetIndexer().List() {
-		fmt.Println(object.(*settingsv1alpha1.PodPreset).Name)
+		fmt.Println(object.(*decisionsv1alpha1.Decision).Name)
 	}
 	// Output: proxy
 }

@@ -21,18 +21,15 @@ import (
 	"k8s.io/klog/v2"
 	"k8s.io/klog/v2/ktesting"
 
-	settingsv1alpha1 "gatehouse.dev/apis/settings/v1alpha1"
+	decisionsv1alpha1 "gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/plugintest"
 )
 
-func preset(name, label string) *settingsv1alpha1.PodPreset {
-	return &settingsv1alpha1.PodPreset{
-		TypeMeta:   metav1.TypeMeta{APIVersion: "settings.k8s.io/v1alpha1", Kind: "PodPreset"},
-		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name},
-		Spec: settingsv1alpha1.PodPresetSpec{
-			Selector: metav1.LabelSelector{MatchLabels: map[string]string{"l": label}},
-		},
+func verdict(name, label string) *decisionsv1alpha1.Decision {
+	return &decisionsv1alpha1.Decision{
+		TypeMeta:   metav1.TypeMeta{APIVersion: "decisions.gatehouse.dev/v1alpha1", Kind: "Decision"},
+		ObjectMeta: metav1.ObjectMeta{Namespace: "ns", Name: name, Labels: map[string]string{"l": label}},
 	}
 }
 
@@ -47,8 +44,8 @@ func asUnstructured(t *testing.T, object runtime.Object) *unstructured.Unstructu
 
 func newInformer(t *testing.T, env *plugin.Env) cache.SharedIndexInformer {
 	t.Helper()
-	informer, err := Informer("Example", env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
-		&settingsv1alpha1.PodPresetList{})
+	informer, err := Informer("Example", env, decisionsv1alpha1.Decisions, &decisionsv1alpha1.Decision{},
+		&decisionsv1alpha1.DecisionList{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -59,20 +56,20 @@ func newInformer(t *testing.T, env *plugin.Env) cache.SharedIndexInformer {
 func TestInformer(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
-		if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+		if err := decisionsv1alpha1.AddToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
 		c := plugintest.NewCluster(t)
-		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
-			preset("listed", "1"))
+		client := c.Serve(scheme, map[schema.GroupVersionResource]string{decisionsv1alpha1.Decisions: "DecisionList"},
+			verdict("listed", "1"))
 		informer := newInformer(t, c.Env)
 		if again := newInformer(t, c.Env); again != informer {
 			t.Error("two plugins have two caches of the same resource")
 		}
 		c.Env.Informers.StartWithContext(t.Context())
 		synctest.Wait()
-		if _, err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Create(t.Context(),
-			asUnstructured(t, preset("watched", "2")), metav1.CreateOptions{}); err != nil {
+		if _, err := client.Resource(decisionsv1alpha1.Decisions).Namespace("ns").Create(t.Context(),
+			asUnstructured(t, verdict("watched", "2")), metav1.CreateOptions{}); err != nil {
 			t.Fatal(err)
 		}
 		synctest.Wait()
@@ -82,8 +79,8 @@ func TestInformer(t *testing.T) {
 		}
 		labels := map[string]string{}
 		for _, object := range found {
-			p := object.(*settingsv1alpha1.PodPreset)
-			labels[p.Name] = p.Spec.Selector.MatchLabels["l"]
+			p := object.(*decisionsv1alpha1.Decision)
+			labels[p.Name] = p.Labels["l"]
 		}
 		if len(labels) != 2 || labels["listed"] != "1" || labels["watched"] != "2" {
 			t.Errorf("got %v", labels)
@@ -92,16 +89,16 @@ func TestInformer(t *testing.T) {
 }
 
 func TestWhatIsMissing(t *testing.T) {
-	_, err := Informer("Example", &plugin.Env{}, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
-		&settingsv1alpha1.PodPresetList{})
+	_, err := Informer("Example", &plugin.Env{}, decisionsv1alpha1.Decisions, &decisionsv1alpha1.Decision{},
+		&decisionsv1alpha1.DecisionList{})
 	if err == nil || err.Error() != "Example needs a dynamic client" {
 		t.Errorf("got %v", err)
 	}
 	c := plugintest.NewCluster(t)
 	c.Serve(runtime.NewScheme(), nil)
 	c.Env.Informers = nil
-	_, err = Informer("Example", c.Env, settingsv1alpha1.PodPresets, &settingsv1alpha1.PodPreset{},
-		&settingsv1alpha1.PodPresetList{})
+	_, err = Informer("Example", c.Env, decisionsv1alpha1.Decisions, &decisionsv1alpha1.Decision{},
+		&decisionsv1alpha1.DecisionList{})
 	if err == nil || err.Error() != "Example needs informers" {
 		t.Errorf("got %v", err)
 	}
@@ -112,7 +109,7 @@ func TestNotServed(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		c := plugintest.NewCluster(t)
 		client := c.Serve(runtime.NewScheme(),
-			map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"})
+			map[schema.GroupVersionResource]string{decisionsv1alpha1.Decisions: "DecisionList"})
 		client.PrependReactor("list", "*", func(clienttesting.Action) (bool, runtime.Object, error) {
 			return true, nil, apierrors.NewGenericServerResponse(http.StatusNotFound, "list", schema.GroupResource{},
 				"", "", 0, true)
@@ -128,7 +125,7 @@ func TestNotServed(t *testing.T) {
 		cancel()
 		c.Env.Informers.Shutdown()
 		log := logger.GetSink().(ktesting.Underlier).GetBuffer().String()
-		want := "the cluster doesn't serve podpresets of settings.k8s.io/v1alpha1, which Example needs: "
+		want := "the cluster doesn't serve decisions of decisions.gatehouse.dev/v1alpha1, which Example needs: "
 		if !strings.Contains(log, want) {
 			t.Errorf("the log is\n%s\nwithout %s", log, want)
 		}
@@ -137,28 +134,28 @@ func TestNotServed(t *testing.T) {
 
 // Another cluster may serve something else by that name.
 func TestEventsOfAnotherType(t *testing.T) {
-	bad := asUnstructured(t, preset("bad", ""))
-	bad.Object["spec"] = "text"
+	bad := asUnstructured(t, verdict("bad", ""))
+	bad.Object["request"] = "text"
 	status := &metav1.Status{Message: "expired"}
 	for name, test := range map[string]struct {
 		event watch.Event
 		want  watch.EventType
 	}{
-		"good":          {watch.Event{Type: watch.Added, Object: asUnstructured(t, preset("good", ""))}, watch.Added},
+		"good":          {watch.Event{Type: watch.Added, Object: asUnstructured(t, verdict("good", ""))}, watch.Added},
 		"bad":           {watch.Event{Type: watch.Added, Object: bad}, watch.Error},
 		"error":         {watch.Event{Type: watch.Error, Object: status}, watch.Error},
 		"error, as any": {watch.Event{Type: watch.Error, Object: bad}, watch.Error},
 	} {
 		t.Run(name, func(t *testing.T) {
-			got := convertEvent(test.event, &settingsv1alpha1.PodPreset{})
-			if _, ok := got.Object.(*settingsv1alpha1.PodPreset); got.Type != test.want ||
+			got := convertEvent(test.event, &decisionsv1alpha1.Decision{})
+			if _, ok := got.Object.(*decisionsv1alpha1.Decision); got.Type != test.want ||
 				ok != (test.want == watch.Added) {
 				t.Errorf("got %v with a %T", got.Type, got.Object)
 			}
 		})
 	}
 	list := &unstructured.UnstructuredList{Items: []unstructured.Unstructured{*bad}}
-	if _, err := convert(list, &settingsv1alpha1.PodPresetList{}); err == nil {
+	if _, err := convert(list, &decisionsv1alpha1.DecisionList{}); err == nil {
 		t.Error("a list of something else is converted")
 	}
 }
@@ -167,12 +164,12 @@ func TestEventsOfAnotherType(t *testing.T) {
 func TestCompiled(t *testing.T) {
 	synctest.Test(t, func(t *testing.T) {
 		scheme := runtime.NewScheme()
-		if err := settingsv1alpha1.AddToScheme(scheme); err != nil {
+		if err := decisionsv1alpha1.AddToScheme(scheme); err != nil {
 			t.Fatal(err)
 		}
 		c := plugintest.NewCluster(t)
-		client := c.Serve(scheme, map[schema.GroupVersionResource]string{settingsv1alpha1.PodPresets: "PodPresetList"},
-			preset("a", "1"), preset("b", "1"))
+		client := c.Serve(scheme, map[schema.GroupVersionResource]string{decisionsv1alpha1.Decisions: "DecisionList"},
+			verdict("a", "1"), verdict("b", "1"))
 		made := 0
 		count, err := Compile(newInformer(t, c.Env), func(objects []any) int {
 			made++
@@ -193,7 +190,7 @@ func TestCompiled(t *testing.T) {
 		c.Env.Informers.StartWithContext(t.Context())
 		synctest.Wait()
 		want(2, 2)
-		if err := client.Resource(settingsv1alpha1.PodPresets).Namespace("ns").Delete(t.Context(), "a",
+		if err := client.Resource(decisionsv1alpha1.Decisions).Namespace("ns").Delete(t.Context(), "a",
 			metav1.DeleteOptions{}); err != nil {
 			t.Fatal(err)
 		}

@@ -134,6 +134,8 @@ func (p *imagePolicyWebhook) Validate(ctx context.Context, a admission.Attribute
 // question returns the spec for the backend. Containers come before init containers, as upstream.
 // Images of volumes, which upstream leaves out, come last as if they were containers': the format
 // has no other field, and they reach the node in the same way.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/imagepolicy#Plugin.Validate d9246fe5
 func question(pod *corev1.Pod, a admission.Attributes) imagepolicyv1alpha1.ImageReviewSpec {
 	spec := imagepolicyv1alpha1.ImageReviewSpec{Namespace: a.GetNamespace()}
 	add := func(image string) {

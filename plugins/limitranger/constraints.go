@@ -21,6 +21,8 @@ type usage struct {
 
 // podViolations returns a function that returns a pod's violations of a LimitRange, in the order of
 // its items. podLevel reports whether the pod's own resources count.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger#PodValidateLimitFunc c546e30c
 func podViolations(pod *corev1.Pod, podLevel bool) func(*corev1.LimitRange) []error {
 	var sum *usage // of the whole pod, once it is needed
 	return func(limitRange *corev1.LimitRange) (violations []error) {
@@ -68,6 +70,8 @@ func podUsage(pod *corev1.Pod, podLevel bool) *usage {
 }
 
 // claimViolations does the same for a claim, of which only requests count.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger#PersistentVolumeClaimValidateLimitFunc 50926943
 func claimViolations(claim *corev1.PersistentVolumeClaim) func(*corev1.LimitRange) []error {
 	requested := usage{requests: claim.Spec.Resources.Requests}
 	return func(limitRange *corev1.LimitRange) (violations []error) {
@@ -147,6 +151,9 @@ func (u usage) maxRequest(of corev1.LimitType, name corev1.ResourceName, enforce
 	return nil
 }
 
+// ratio checks the most that a limit may be of its request. It compares exactly.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/limitranger#limitRequestRatioConstraint 7ae00151
 func (u usage) ratio(of corev1.LimitType, name corev1.ResourceName, enforced resource.Quantity) error {
 	request, limit := u.requests[name], u.limits[name]
 	switch {

@@ -40,7 +40,6 @@ import (
 	"k8s.io/component-base/featuregate"
 
 	"gatehouse.dev/internal/aggregate"
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/ready"
@@ -186,7 +185,7 @@ func (p *limitRanger) find(ctx context.Context, a admission.Attributes) ([]*core
 	}
 	found, err := p.ranges.list(ctx, a.GetNamespace())
 	if err != nil {
-		return nil, unanswered.Refusal(err, admission.NewForbidden(a, err))
+		return nil, plugin.Unanswered(err, admission.NewForbidden(a, err))
 	}
 	return found, nil
 }

@@ -26,7 +26,6 @@ import (
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/client-go/kubernetes"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugins/internal/namespaces"
@@ -81,7 +80,7 @@ func (p *namespaceAutoProvision) Admit(ctx context.Context, a admission.Attribut
 		err = p.create(ctx, a.GetNamespace())
 	}
 	if err != nil {
-		return unanswered.Refusal(err, admission.NewForbidden(a, err))
+		return plugin.Unanswered(err, admission.NewForbidden(a, err))
 	}
 	return nil
 }

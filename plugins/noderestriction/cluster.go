@@ -12,7 +12,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/ready"
 )
@@ -74,7 +73,7 @@ func lookUp[T any](
 	case apierrors.IsNotFound(err):
 		return nil, err
 	case err != nil:
-		return nil, unanswered.Refusal(err, r.forbid("error looking up %q: %w", name, err))
+		return nil, plugin.Unanswered(err, r.forbid("error looking up %q: %w", name, err))
 	}
 	return object, nil
 }

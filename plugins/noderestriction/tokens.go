@@ -79,6 +79,8 @@ func newAudiences(env *plugin.Env) *audiences {
 // admitAudience refuses a token for an audience that no volume of the pod needs. It admits the token
 // nevertheless if the node has the verb request-serviceaccounts-token-audience on the audience, as
 // if that were a resource. A token without an audience is for the API server.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/noderestriction#Plugin.validateNodeServiceAccountAudience 0065397e
 func (p *nodeRestriction) admitAudience(ctx context.Context, r request, asked []string, pod *corev1.Pod) error {
 	audience := ""
 	switch len(asked) {

@@ -30,7 +30,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	storagev1listers "k8s.io/client-go/listers/storage/v1"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/ready"
@@ -139,7 +138,7 @@ func (p *persistentVolumeClaimResize) allows(ctx context.Context, a admission.At
 		return false, nil
 	case err != nil:
 		// Any other error says nothing about the request.
-		return false, unanswered.Refusal(err,
+		return false, plugin.Unanswered(err,
 			apierrors.NewInternalError(fmt.Errorf("failed to get StorageClass %s: %w", name, err)))
 	default:
 		return expandable(class), nil

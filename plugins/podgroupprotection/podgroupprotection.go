@@ -60,6 +60,8 @@ type podGroupProtection struct{}
 var _ plugin.Mutator = &podGroupProtection{}
 
 // Admit gives a new PodGroup its finalizer.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/scheduling/podgroupprotection#podGroupProtectionPlugin.Admit 2523eb4a
 func (*podGroupProtection) Admit(_ context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
 	group, err := meta.Accessor(a.GetObject()) // of whatever version
 	if err != nil {

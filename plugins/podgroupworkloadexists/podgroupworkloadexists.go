@@ -26,7 +26,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	schedulingv1alpha3listers "k8s.io/client-go/listers/scheduling/v1alpha3"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/ready"
@@ -97,7 +96,7 @@ func (p *podGroupWorkloadExists) Validate(ctx context.Context, a admission.Attri
 	case apierrors.IsNotFound(err):
 		return admission.NewForbidden(a, fmt.Errorf("PodGroup rejected: Workload %q not found", ref.WorkloadName))
 	case err != nil:
-		return unanswered.Refusal(err, apierrors.NewInternalError(err))
+		return plugin.Unanswered(err, apierrors.NewInternalError(err))
 	case workload.DeletionTimestamp != nil:
 		return admission.NewForbidden(a,
 			fmt.Errorf("PodGroup rejected: Workload %q is being deleted", ref.WorkloadName))

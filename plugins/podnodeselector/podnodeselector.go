@@ -11,8 +11,9 @@
 // configuration's whitelist for the namespace. A whitelist without labels allows all. The
 // validating phase checks both again.
 //
-// Updates aren't checked, as in Kubernetes. An annotation that can't be parsed refuses the pods of
-// its namespace. The server doesn't start if the configuration is wrong.
+// Updates of pods aren't checked, as in Kubernetes. An annotation that can't be parsed refuses the pods of
+// its namespace; the write of the namespace gets a warning. The server doesn't start if the configuration is
+// wrong.
 package podnodeselector
 
 import (
@@ -22,6 +23,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"slices"
 
 	corev1 "k8s.io/api/core/v1"
 	rbacv1 "k8s.io/api/rbac/v1"
@@ -36,7 +38,10 @@ import (
 
 const name = "PodNodeSelector"
 
-var pods = corev1.Resource("pods")
+var (
+	pods              = corev1.Resource("pods")
+	namespaceResource = corev1.Resource("namespaces")
+)
 
 // annotation is the annotation with the node selector of a namespace.
 const annotation = "scheduler.alpha.kubernetes.io/node-selector"
@@ -55,8 +60,8 @@ var Descriptor = plugin.Descriptor{
 	Remedy: "Take the labels that the message speaks of out of the pod's node selector, or have the namespace's " +
 		"annotation changed.",
 	Phases:     plugin.Mutating | plugin.Validating,
-	Operations: []admission.Operation{admission.Create},
-	Resources:  plugin.On(pods),
+	Operations: []admission.Operation{admission.Create, admission.Update},
+	Resources:  slices.Concat(plugin.On(pods), plugin.On(namespaceResource)),
 	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces")},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		selectors, err := load(config)
@@ -94,16 +99,29 @@ var (
 // Admit merges the namespace's node selector into that of a new pod. It refuses the same pods as
 // Validate.
 func (p *podNodeSelector) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == namespaceResource || a.GetOperation() == admission.Update {
+		return nil
+	}
 	return p.check(ctx, a, true)
 }
 
-// Validate refuses a node selector that the namespace's selector or whitelist doesn't allow.
+// Validate refuses a node selector that the namespace's selector or whitelist doesn't allow. It warns of a
+// namespace whose annotation can't be parsed.
 func (p *podNodeSelector) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	switch {
+	case a.GetResource().GroupResource() == namespaceResource:
+		if namespace, ok := a.GetObject().(*corev1.Namespace); ok {
+			namespaces.WarnOfPods(ctx, readAnnotation(namespace).err)
+		}
+		return nil
+	case a.GetOperation() == admission.Update:
+		return nil
+	}
 	return p.check(ctx, a, false)
 }
 
 func (p *podNodeSelector) check(ctx context.Context, a admission.Attributes, merge bool) error {
-	selector, err := p.ofNamespace(ctx, a)
+	selector, err := p.selectorFor(ctx, a)
 	if err != nil {
 		return err
 	}
@@ -145,8 +163,8 @@ func allowed(selector, whitelist labels.Set) bool {
 	return true
 }
 
-// ofNamespace returns the node selector of the request's namespace.
-func (p *podNodeSelector) ofNamespace(ctx context.Context, a admission.Attributes) (labels.Set, error) {
+// selectorFor returns the node selector of the request's namespace.
+func (p *podNodeSelector) selectorFor(ctx context.Context, a admission.Attributes) (labels.Set, error) {
 	namespace, err := p.namespaces.Of(ctx, a)
 	if err != nil {
 		return nil, err

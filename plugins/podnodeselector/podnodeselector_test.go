@@ -145,6 +145,17 @@ func TestAnnotations(t *testing.T) {
 			subject := plugintest.New(t, Descriptor, configured("by=default", ""), annotatedWith(test.annotations))
 			admit, validate := subject.Admit(t, plugintest.Create(pod(nil))),
 				subject.Validate(t, plugintest.Create(pod(nil)))
+			written, want := annotatedWith(test.annotations), []string(nil)
+			if test.refused != "" {
+				want = []string{"pods of this namespace will be refused: " + test.refused}
+			}
+			for _, request := range []plugintest.Request{plugintest.Create(written),
+				plugintest.Update(written, annotatedWith(nil))} {
+				subject.Admit(t, request).Admitted(t)
+				if result := subject.Validate(t, request); !slices.Equal(result.Admitted(t).Warnings, want) {
+					t.Errorf("the namespace: got %q, want %q", result.Warnings, want)
+				}
+			}
 			if test.refused != "" {
 				// What can't be read opens no door, in neither phase.
 				admit.Refused(t, 403, `pods "p" is forbidden: `+test.refused)

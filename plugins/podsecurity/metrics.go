@@ -6,6 +6,7 @@ package podsecurity
 import (
 	"strconv"
 	"sync"
+	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/admission"
 	"k8s.io/component-base/metrics"
@@ -48,38 +49,56 @@ type exemptionLabels struct {
 	operation, resource, subresource string
 }
 
-// These counters are looked up once, because most requests count in them and a look-up by labels
+// frequentCounters holds counters that are looked up once: most requests count in them, and a look-up by labels
 // takes longer than such a request's decision. As upstream's, they are there from the start, at 0.
-var (
-	privilegedPods    = map[admission.Operation]metrics.CounterMetric{}
-	exemptionCounters = map[exemptionLabels]metrics.CounterMetric{}
-)
+type frequentCounters struct {
+	privilegedPods map[admission.Operation]metrics.CounterMetric
+	exemptions     map[exemptionLabels]metrics.CounterMetric
+}
+
+var frequent atomic.Pointer[frequentCounters]
+
+// lookUpFrequent looks the frequent counters up.
+func lookUpFrequent() {
+	f := &frequentCounters{map[admission.Operation]metrics.CounterMetric{}, map[exemptionLabels]metrics.CounterMetric{}}
+	for _, operation := range []admission.Operation{admission.Create, admission.Update} {
+		f.privilegedPods[operation] = evaluationsTotal.WithLabelValues("allow", string(api.LevelPrivileged),
+			api.VersionLatest, string(enforce), operationLabel(operation), string(pods), "")
+		for _, subject := range []subject{pods, templates} {
+			of := exemptionLabels{operationLabel(operation), string(subject), ""}
+			f.exemptions[of] = exemptionsTotal.WithLabelValues(of.operation, of.resource, of.subresource)
+		}
+	}
+	frequent.Store(f)
+}
+
+// resettable is a counter whose frequent ones are looked up again when it is reset, as by DELETE /metrics.
+type resettable struct{ *metrics.CounterVec }
+
+// Reset deletes all counts.
+func (r resettable) Reset() {
+	r.CounterVec.Reset()
+	lookUpFrequent()
+}
 
 // registerMetrics registers the metrics once per process: servers in one process share their
 // metrics, as in all of Kubernetes.
 var registerMetrics = sync.OnceFunc(func() {
-	legacyregistry.MustRegister(evaluationsTotal, exemptionsTotal, errorsTotal)
-	for _, operation := range []admission.Operation{admission.Create, admission.Update} {
-		privilegedPods[operation] = evaluationsTotal.WithLabelValues("allow", string(api.LevelPrivileged),
-			api.VersionLatest, string(enforce), operationLabel(operation), string(pods), "")
-		for _, subject := range []subject{pods, templates} {
-			of := exemptionLabels{operationLabel(operation), string(subject), ""}
-			exemptionCounters[of] = exemptionsTotal.WithLabelValues(of.operation, of.resource, of.subresource)
-		}
-	}
+	legacyregistry.MustRegister(resettable{evaluationsTotal}, resettable{exemptionsTotal}, errorsTotal)
+	lookUpFrequent()
 })
 
 // count counts a verdict in the metrics. newest is the newest version that has its own label:
 // namespaces can name any number of versions.
 func (v *verdict) count(a admission.Attributes, of subject, newest api.Version) {
 	if v == allPrivileged && a.GetSubresource() == "" {
-		privilegedPods[a.GetOperation()].Inc()
+		frequent.Load().privilegedPods[a.GetOperation()].Inc()
 		return
 	}
 	operation, resource, subresource := operationLabel(a.GetOperation()), string(of), a.GetSubresource()
 	if v.exempt {
 		labels := exemptionLabels{operation, resource, subresource}
-		if counter, ok := exemptionCounters[labels]; ok {
+		if counter, ok := frequent.Load().exemptions[labels]; ok {
 			counter.Inc()
 		} else {
 			exemptionsTotal.WithLabelValues(operation, resource, subresource).Inc()

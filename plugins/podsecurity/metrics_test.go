@@ -110,22 +110,27 @@ func TestMetrics(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			subject := plugintest.New(t, Descriptor, exempting, test.namespace)
-			before := counted(t)
-			subject.Validate(t, test.request)
-			got := map[string]float64{}
-			for key, count := range counted(t) {
-				if count -= before[key]; count != 0 {
-					got[key] = count
+			for _, when := range []string{"", "after DELETE /metrics: "} {
+				if when != "" {
+					legacyregistry.Reset()
 				}
-			}
-			for _, want := range test.want {
-				if got[want] != 1 {
-					t.Errorf("%s: %v", want, got[want])
+				before := counted(t)
+				subject.Validate(t, test.request)
+				got := map[string]float64{}
+				for key, count := range counted(t) {
+					if count -= before[key]; count != 0 {
+						got[key] = count
+					}
 				}
-				delete(got, want)
-			}
-			if len(got) > 0 {
-				t.Errorf("counted besides: %v", got)
+				for _, want := range test.want {
+					if got[want] != 1 {
+						t.Errorf("%s%s: %v", when, want, got[want])
+					}
+					delete(got, want)
+				}
+				if len(got) > 0 {
+					t.Errorf("%scounted besides: %v", when, got)
+				}
 			}
 		})
 	}

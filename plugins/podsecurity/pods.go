@@ -15,7 +15,7 @@ import (
 	"k8s.io/pod-security-admission/api"
 	"k8s.io/pod-security-admission/policy"
 
-	"gatehouse.dev/internal/unanswered"
+	"gatehouse.dev/plugin"
 )
 
 // allPrivileged is the verdict on pods in a namespace that is privileged in all modes. The
@@ -40,7 +40,7 @@ func (p *podSecurity) pod(ctx context.Context, a admission.Attributes) *verdict 
 		klog.ErrorS(err, "Pod refused: its namespace can't be read", "plugin", name, "namespace", a.GetNamespace(), "pod",
 			a.GetName())
 		refusal := apierrors.NewInternalError(fmt.Errorf("failed to lookup namespace %q", a.GetNamespace()))
-		return unexpected(unanswered.Refusal(err, refusal), err)
+		return unexpected(plugin.Unanswered(err, refusal), err)
 	}
 	wanted, wrong := api.PolicyToEvaluate(namespace.Labels, p.defaults)
 	if len(wrong) == 0 && wanted.FullyPrivileged() {

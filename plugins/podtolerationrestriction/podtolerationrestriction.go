@@ -20,7 +20,7 @@
 //     both phases.
 //
 // Annotations are read strictly, and one that can't be parsed refuses pods: ignoring a misspelt
-// field could turn a whitelist of one taint into one of all.
+// field could turn a whitelist of one taint into one of all. The write of the namespace gets a warning.
 package podtolerationrestriction
 
 import (
@@ -51,7 +51,8 @@ const (
 )
 
 var (
-	pods = corev1.Resource("pods")
+	pods              = corev1.Resource("pods")
+	namespaceResource = corev1.Resource("namespaces")
 
 	memoryPressure = corev1.Toleration{
 		Key:      corev1.TaintNodeMemoryPressure,
@@ -77,7 +78,7 @@ var Descriptor = plugin.Descriptor{
 		"changed.",
 	Phases:     plugin.Mutating | plugin.Validating,
 	Operations: []admission.Operation{admission.Create, admission.Update},
-	Resources:  plugin.On(pods),
+	Resources:  slices.Concat(plugin.On(pods), plugin.On(namespaceResource)),
 	Access:     []rbacv1.PolicyRule{plugin.To("get list watch", "", "namespaces"), plugin.AskGates},
 	New: func(config io.Reader, env *plugin.Env) (plugin.Plugin, error) {
 		cluster, err := load(config)
@@ -119,6 +120,9 @@ var (
 
 // Admit adds to a pod's tolerations. It refuses the same pods as Validate.
 func (p *podTolerationRestriction) Admit(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == namespaceResource {
+		return nil
+	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err
@@ -167,8 +171,17 @@ func (p *podTolerationRestriction) defaultsFor(ctx context.Context, a admission.
 	return defaults.tolerations, nil
 }
 
-// Validate refuses a pod with tolerations that are not on the whitelist.
+// Validate refuses a pod with tolerations that are not on the whitelist. It warns of a namespace with an
+// annotation that can't be parsed.
 func (p *podTolerationRestriction) Validate(ctx context.Context, a admission.Attributes, _ admission.ObjectInterfaces) error {
+	if a.GetResource().GroupResource() == namespaceResource {
+		if namespace, ok := a.GetObject().(*corev1.Namespace); ok {
+			for _, annotation := range []string{defaultAnnotation, whitelistAnnotation} {
+				namespaces.WarnOfPods(ctx, inAnnotation(annotation)(namespace).err)
+			}
+		}
+		return nil
+	}
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil {
 		return err

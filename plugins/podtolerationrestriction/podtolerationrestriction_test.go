@@ -216,8 +216,17 @@ func TestWhatCannotBeReadOpensNoDoor(t *testing.T) {
 	for name, annotation := range map[string]string{"not JSON": "{",
 		"a misspelt field": `[{"keys": "foo", "operator": "Exists"}]`, "a wrong one": "[{}]"} {
 		t.Run(name, func(t *testing.T) {
-			subject := plugintest.New(t, Descriptor, "",
-				annotated(map[string]string{defaultAnnotation: annotation, whitelistAnnotation: annotation}))
+			namespace := annotated(map[string]string{defaultAnnotation: annotation, whitelistAnnotation: annotation})
+			subject := plugintest.New(t, Descriptor, "", namespace)
+			for _, request := range []plugintest.Request{plugintest.Create(namespace),
+				plugintest.Update(namespace, annotated(nil))} {
+				subject.Admit(t, request).Admitted(t)
+				if warnings := subject.Validate(t, request).Admitted(t).Warnings; len(warnings) != 2 ||
+					!strings.HasPrefix(warnings[0], "pods of this namespace will be refused: the tolerations of namespace ns "+
+						"can't be parsed") {
+					t.Errorf("the namespace: got %q", warnings)
+				}
+			}
 			for annotation, result := range map[string]plugintest.Result{
 				defaultAnnotation:   subject.Admit(t, plugintest.Create(pod(""))),
 				whitelistAnnotation: subject.Validate(t, plugintest.Create(pod("foo"))),

@@ -43,7 +43,6 @@ import (
 	schedulingv1listers "k8s.io/client-go/listers/scheduling/v1"
 	"k8s.io/component-base/featuregate"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/podspec"
@@ -215,7 +214,7 @@ func (p *priority) classOf(ctx context.Context, a admission.Attributes, named st
 			fmt.Errorf("no PriorityClass with name %v was found", named))
 	case err != nil:
 		// Any other error says nothing about the request.
-		return nil, unanswered.Refusal(err,
+		return nil, plugin.Unanswered(err,
 			apierrors.NewInternalError(fmt.Errorf("failed to resolve PriorityClass with name %s: %w", named, err)))
 	default:
 		return class, nil
@@ -254,7 +253,7 @@ func (p *priority) Validate(ctx context.Context, a admission.Attributes, _ admis
 	}
 	list, err := p.client.SchedulingV1().PriorityClasses().List(ctx, metav1.ListOptions{})
 	if err != nil {
-		return unanswered.Refusal(err,
+		return plugin.Unanswered(err,
 			apierrors.NewInternalError(fmt.Errorf("failed to get default priority class: %w", err)))
 	}
 	all := make([]*schedulingv1.PriorityClass, len(list.Items))

@@ -32,7 +32,6 @@ import (
 
 	"gatehouse.dev/internal/quota"
 	"gatehouse.dev/internal/quota/cluster"
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 )
 
@@ -203,7 +202,7 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 	for range attempts {
 		var list *corev1.ResourceQuotaList
 		if list, err = client.List(ctx, metav1.ListOptions{}); err != nil {
-			return unanswered.Refusal(err,
+			return plugin.Unanswered(err,
 				apierrors.NewInternalError(fmt.Errorf("reading the quotas of namespace %s: %w", a.GetNamespace(), err)))
 		}
 		var open []*corev1.ResourceQuota
@@ -244,7 +243,7 @@ func (p *resourceQuota) charge(ctx context.Context, a admission.Attributes, chan
 			fmt.Errorf("charging the quotas of namespace %s: %w; please try again", a.GetNamespace(), err))
 	}
 	if err != nil {
-		return unanswered.Refusal(err,
+		return plugin.Unanswered(err,
 			apierrors.NewInternalError(fmt.Errorf("charging the quotas of namespace %s: %w", a.GetNamespace(), err)))
 	}
 	return nil

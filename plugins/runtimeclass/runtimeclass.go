@@ -35,7 +35,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	nodev1listers "k8s.io/client-go/listers/node/v1"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/podspec"
@@ -146,6 +145,8 @@ func (p *runtimeClass) Validate(ctx context.Context, a admission.Attributes, _ a
 }
 
 // find returns the pod of a request and its class, nil if the pod names none.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/runtimeclass#RuntimeClass.prepareObjects 467787ed
 func (p *runtimeClass) find(ctx context.Context, a admission.Attributes) (*corev1.Pod, *nodev1.RuntimeClass, error) {
 	pod, err := podspec.Pod(name, a.GetObject())
 	if err != nil || pod.Spec.RuntimeClassName == nil {
@@ -158,7 +159,7 @@ func (p *runtimeClass) find(ctx context.Context, a admission.Attributes) (*corev
 		if apierrors.IsNotFound(err) {
 			err = admission.NewForbidden(a, fmt.Errorf("pod rejected: RuntimeClass %q not found", wanted))
 		}
-		err = unanswered.Refusal(err, err)
+		err = plugin.Unanswered(err, err)
 	}
 	if err != nil {
 		return nil, nil, err

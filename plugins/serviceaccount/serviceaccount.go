@@ -46,7 +46,6 @@ import (
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/pluginconfig"
 	"gatehouse.dev/plugin/podspec"
@@ -211,7 +210,7 @@ func (p *serviceAccount) account(ctx context.Context, a admission.Attributes, po
 		account, err = p.live(ctx, namespace, wanted)
 	}
 	if err != nil {
-		return nil, unanswered.Refusal(err,
+		return nil, plugin.Unanswered(err,
 			admission.NewForbidden(a, fmt.Errorf("error looking up service account %s/%s: %w", namespace, wanted, err)))
 	}
 	return account, nil

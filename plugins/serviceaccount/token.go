@@ -73,6 +73,8 @@ func mountToken(spec *corev1.PodSpec) {
 
 // tokenSource returns the source of the token volume. Nearly every pod has one, so everything that
 // it points to is allocated at once.
+//
+// Source: k8s.io/kubernetes/plugin/pkg/admission/serviceaccount#TokenVolumeSource 4532476c
 func tokenSource() *corev1.ProjectedVolumeSource {
 	parts := &struct {
 		source    corev1.ProjectedVolumeSource

@@ -45,9 +45,6 @@ func NewFiles(certFile, keyFile, caFile string, hosts []string, c clock.Clock) (
 	return f, nil
 }
 
-// Abandon does nothing: given files are never written.
-func (*Files) Abandon() {}
-
 // Run follows the files until ctx is done. If they can't be used, for example because only one has
 // been replaced yet, the previous ones are served, and the reason is logged.
 func (f *Files) Run(ctx context.Context) error {

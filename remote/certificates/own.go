@@ -9,7 +9,6 @@ import (
 	"errors"
 	"fmt"
 	"strings"
-	"sync/atomic"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -48,19 +47,14 @@ type Options struct {
 // Own makes and keeps the certificates of an installation in a Secret that its replicas share.
 type Own struct {
 	serving
-	options   Options
-	abandoned atomic.Bool
-	due       time.Time // when the Secret is to be read again
+	options Options
+	due     time.Time // when the Secret is to be read again
 }
 
 // NewOwn returns certificates of an installation. Run reads or makes them.
 func NewOwn(o Options) *Own {
 	return &Own{serving: newServing(o.Clock), options: o}
 }
-
-// Abandon stops Run from writing the Secret, and from making it if it is missing, because the
-// installation is being removed. The current certificate is still served.
-func (o *Own) Abandon() { o.abandoned.Store(true) }
 
 // Run keeps the Secret valid and follows changes that others make to it, until ctx is done. It logs
 // failures and tries again. Until it succeeds, Ready and GetCertificate return the reason.
@@ -128,10 +122,6 @@ func (o *Own) read(ctx context.Context) error {
 		missing := apierrors.IsNotFound(err)
 		if err != nil && !missing {
 			return err
-		}
-		if o.abandoned.Load() {
-			o.due = o.clock.Now().Add(reading)
-			return nil
 		}
 		if missing {
 			secret = &corev1.Secret{Type: corev1.SecretTypeTLS}

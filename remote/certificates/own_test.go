@@ -15,7 +15,6 @@ import (
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
-	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/client-go/kubernetes/fake"
@@ -320,17 +319,6 @@ func TestNotOurs(t *testing.T) {
 			t.Fatal(err)
 		}
 		time.Sleep(time.Minute)
-		if err := o.Ready(); err != nil {
-			t.Error(err)
-		}
-		o.Abandon()
-		if err := secrets.Delete(t.Context(), whose.SecretName(), metav1.DeleteOptions{}); err != nil {
-			t.Fatal(err)
-		}
-		time.Sleep(2 * time.Hour)
-		if _, err := secrets.Get(t.Context(), whose.SecretName(), metav1.GetOptions{}); !apierrors.IsNotFound(err) {
-			t.Errorf("made again: %v", err)
-		}
 		if err := o.Ready(); err != nil {
 			t.Error(err)
 		}

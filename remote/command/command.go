@@ -61,7 +61,7 @@ can run outside the API server.`,
 		RunE:    func(c *cobra.Command, _ []string) error { return commandline.Stopped(c.Context(), o.run(c)) },
 	}
 	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file", "url", "service", "failure-policy", "mode",
-		"exempt-namespaces", "secure-port", "kubeconfig")
+		"exempt-namespaces", "keep", "kubeconfig")
 	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }

@@ -201,7 +201,7 @@ func (i *installFlags) failurePolicies(plugins []plugin.Descriptor) (
 			return nil, fmt.Errorf("--failure-policy: %q must be Fail or Ignore", policy)
 		}
 		if !slices.ContainsFunc(plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
-			return nil, fmt.Errorf("--failure-policy: %q is not among --plugins", name)
+			return nil, fmt.Errorf("--failure-policy: %q is not among --plugins%s", name, nearest.Meant(name, namesOf(plugins)))
 		}
 	}
 	return policies, nil
@@ -232,10 +232,11 @@ func (i *installFlags) loadModes(o *registration.Options) error {
 	}
 	for name, mode := range i.modes {
 		if !slices.Contains(remote.Modes, mode) {
-			return fmt.Errorf("--mode: %q must be warn, audit or enforce", mode)
+			return fmt.Errorf("--mode: %q must be warn, audit or enforce, or PLUGIN= and one of them%s", mode,
+				nearest.Meant(string(mode), append(namesOf(o.Plugins), string(remote.Warn), string(remote.Audit), string(remote.Enforce))))
 		}
 		if !slices.ContainsFunc(o.Plugins, func(p plugin.Descriptor) bool { return p.Name == name }) {
-			return fmt.Errorf("--mode: %q is not among --plugins", name)
+			return fmt.Errorf("--mode: %q is not among --plugins%s", name, nearest.Meant(name, namesOf(o.Plugins)))
 		}
 		if mode == remote.Enforce {
 			continue
@@ -247,6 +248,15 @@ func (i *installFlags) loadModes(o *registration.Options) error {
 		o.FailurePolicy[name] = admissionregistrationv1.Ignore
 	}
 	return nil
+}
+
+// namesOf returns the names of plugins.
+func namesOf(plugins []plugin.Descriptor) []string {
+	var names []string
+	for _, p := range plugins {
+		names = append(names, p.Name)
+	}
+	return names
 }
 
 // modeOf returns a plugin's mode.
@@ -285,6 +295,7 @@ func newOptions(plugins []plugin.Descriptor) *options {
 	o := &options{installFlags: newInstalling(plugins), port: 8443, drain: inCluster,
 		reach: commandline.NewKubeconfig(), decisions: decision.NewOptions(), record: record.NewOptions()}
 	o.decisions.MaxBytes = decisionBytes
+	o.log.Plain = true
 	return o
 }
 
@@ -296,7 +307,8 @@ func (o *options) flags() cliflag.NamedFlagSets {
 	fs.IPVar(&o.bindAddress, "bind-address", o.bindAddress,
 		"The IP address on which to listen. The default is the address in --url, if this machine has "+
 			"it, or else all addresses.")
-	fs.IntVar(&o.port, "secure-port", o.port, "The port on which to serve HTTPS.")
+	fs.IntVar(&o.port, "secure-port", o.port,
+		"The port on which to serve HTTPS. If this machine has the address in --url, the default is the port in --url.")
 	fs.StringVar(&o.certFile, "tls-cert-file", "",
 		"File with the serving certificate, followed by its chain; read again when it changes. "+
 			"Without it certificates are made, and kept in a Secret of --namespace.")

@@ -76,7 +76,7 @@ func TestEachRequestIsRecordedOnce(t *testing.T) {
 		Code    int32
 	}
 	var got []line
-	r, err := recorded.Open([]string{path}, recorded.Options{})
+	r, err := recorded.Open(t.Context(), []string{path}, recorded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

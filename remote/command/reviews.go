@@ -15,6 +15,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/server/healthz"
+	"k8s.io/client-go/kubernetes"
+	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain"
@@ -44,7 +46,14 @@ func (w *worker) build(env *plugin.Env) (map[string]http.Handler, []healthz.Heal
 		store := decision.NewStore(hostName(), kept.MaxCount, kept.MaxBytes)
 		recorder = decision.NewRecorder(store, kept.Values, listeners...)
 		observers = append(observers, recorder)
-		reviews[decisions.Path] = decisions.Handler(store, w.client)
+		// Strangers make it ask about their tokens. This must not delay the replica's own requests.
+		config := rest.CopyConfig(w.connection)
+		config.QPS, config.Burst = decisions.QPS, decisions.Burst
+		client, err := kubernetes.NewForConfig(config)
+		if err != nil {
+			return nil, nil, fmt.Errorf("kubeconfig: %w", err)
+		}
+		reviews[decisions.Path] = decisions.Handler(store, client)
 	}
 	built := map[string]plugin.Descriptor{}
 	var shared []plugin.Descriptor

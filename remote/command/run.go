@@ -5,7 +5,6 @@ package command
 
 import (
 	"context"
-	"crypto/x509"
 	"errors"
 	"fmt"
 	"net"
@@ -61,16 +60,14 @@ func (o *options) run(c *cobra.Command) error {
 				p.Name, p.Deprecated)
 		}
 	}
-	w := &worker{options: o, registration: r, config: config, draining: make(chan struct{}),
+	collect.KeepToContainer()
+	w := &worker{options: o, registration: r, config: config, door: door.New(), draining: make(chan struct{}),
 		allowed: make(chan struct{}), begun: make(chan struct{}), kept: make(chan struct{})}
 	if w.tracer, err = newTracer(c.Context(), o.tracing); err != nil {
 		return commandline.Usage(fmt.Errorf("--tracing-config-file %s: %w", o.tracing, err))
 	}
 	defer w.tracer.end()
 	if w.connection, w.client, err = o.connection(w.tracer); err != nil {
-		return err
-	}
-	if w.door, err = w.newDoor(); err != nil {
 		return err
 	}
 	if w.credentials, err = o.newCredentials(r, w.client); err != nil {
@@ -103,20 +100,6 @@ func (o *options) connection(t tracer) (*rest.Config, kubernetes.Interface, erro
 		return nil, nil, commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 	}
 	return config, client, nil
-}
-
-// newDoor returns the door of a replica. It knows callers by the API server's authority, and by the
-// tokens that the API server accepts.
-func (w *worker) newDoor() (*door.Door, error) {
-	config, err := rest.TLSConfigFor(w.connection)
-	if err != nil {
-		return nil, commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
-	}
-	var authorities *x509.CertPool
-	if config != nil {
-		authorities = config.RootCAs
-	}
-	return door.New(door.NewCallers(authorities, w.client.AuthenticationV1().TokenReviews())), nil
 }
 
 // newFront returns the door's handler. If callers must show a token, it lets only those to the door that
@@ -153,7 +136,7 @@ type worker struct {
 	log          *decision.Log // nil for none
 	record       *record.Log   // nil for none
 	door         *door.Door
-	front        http.Handler // before the door
+	front        http.Handler // the door, behind the check of tokens
 	// draining is closed when the process is told to end.
 	draining chan struct{}
 	keeper   registration.Keeper
@@ -185,17 +168,19 @@ func (w *worker) closeLogs() {
 // serve serves until the command is told to end, and drains.
 func (w *worker) serve(c *cobra.Command) error {
 	o := w.options
-	address := net.JoinHostPort(o.listenAddress().String(), strconv.Itoa(o.port))
+	ip, port := o.listenAddress(c.Flags().Changed("secure-port"))
+	address := net.JoinHostPort(ip.String(), strconv.Itoa(port))
 	listener, err := net.Listen("tcp", address)
 	if err != nil {
 		return fmt.Errorf("can't listen on %s: %w (--bind-address and --secure-port choose another)", address,
 			errors.Unwrap(err))
 	}
+	fmt.Fprintf(c.OutOrStdout(), "%s listens on %s.\n", c.Root().Name(), address)
 	serving, stop := context.WithCancel(context.WithoutCancel(c.Context()))
 	defer stop()
 	ended := make(chan error, 3)
 	go func() {
-		front := &server.Server{Handler: w.front, GetCertificate: w.credentials.GetCertificate, RequestClientCert: true}
+		front := &server.Server{Handler: w.front, Wrap: w.door.Admit, GetCertificate: w.credentials.GetCertificate}
 		if o.clientCAFile != "" {
 			front.ClientCAFile, front.OpenPaths = o.clientCAFile, door.OpenPaths
 		}
@@ -219,15 +204,10 @@ func (w *worker) serve(c *cobra.Command) error {
 	case <-c.Context().Done():
 	}
 	var leaving error
-	if removed := errors.Is(err, registration.ErrRemoved); removed || err == nil {
-		err = nil
+	if err == nil {
 		close(w.draining)
 		leave()
-		if removed {
-			fmt.Fprintf(c.OutOrStdout(), "The installation has been uninstalled: ending.\n")
-		} else {
-			leaving = w.leave(c)
-		}
+		leaving = w.leave(c)
 		if o.drain > 0 {
 			fmt.Fprintf(c.OutOrStdout(), "Answering API servers that still call for %s.\n", o.drain)
 		}
@@ -252,9 +232,6 @@ func (w *worker) leave(c *cobra.Command) error {
 		return nil // there is none of this process
 	}
 	<-w.kept
-	if errors.Is(w.keptErr, registration.ErrRemoved) {
-		return nil // there are none, as the log has said
-	}
 	if w.keptErr != nil {
 		return w.keptErr
 	}
@@ -301,7 +278,7 @@ func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	go func() {
 		select {
 		case <-w.credentials.called:
-			fmt.Fprintf(c.OutOrStdout(), "%s is ready on port %d, and is asked: %s\n", c.Root().Name(), w.options.port,
+			fmt.Fprintf(c.OutOrStdout(), "%s is ready, and is asked: %s\n", c.Root().Name(),
 				w.options.describePlugins(w.registration.Plugins))
 			time.AfterFunc(collect.Settle, collect.GiveBack)
 		case <-ctx.Done():
@@ -312,10 +289,7 @@ func (w *worker) work(ctx, keeping context.Context, c *cobra.Command) error {
 	close(w.begun)
 	w.keptErr = w.keeper.Run(keeping)
 	close(w.kept)
-	switch {
-	case errors.Is(w.keptErr, registration.ErrRemoved) && w.registration.Service != nil:
-		klog.Warning(w.keptErr) // a pod that ended would be started again, and bring all back
-	case w.keptErr != nil && keeping.Err() == nil:
+	if w.keptErr != nil && keeping.Err() == nil {
 		return w.keptErr
 	}
 	<-ctx.Done()

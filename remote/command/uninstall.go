@@ -5,12 +5,15 @@ package command
 
 import (
 	"fmt"
-	"time"
+	"strings"
 
 	"github.com/spf13/cobra"
+	"k8s.io/client-go/metadata"
 	cliflag "k8s.io/component-base/cli/flag"
 
 	"gatehouse.dev/internal/commandline"
+	"gatehouse.dev/internal/terminal"
+	"gatehouse.dev/remote/installation"
 	"gatehouse.dev/remote/registration"
 )
 
@@ -20,29 +23,40 @@ func newUninstall() *cobra.Command {
 	c := &cobra.Command{
 		Use:   "uninstall",
 		Short: "Remove an installation's webhook configurations",
-		Long: `Remove the installation's webhook configurations, so that no API server asks its plugins any more,
-then its certificates and its Lease. Running replicas see that, and write nothing again until they
-are started again; replicas that were started with --url end.
+		Long: `Scale the installation's Deployment to zero, and remove its webhook configurations, so that no API server
+asks its plugins any more, then its certificates and its Lease. End a replica that runs elsewhere first: the
+command fails while one keeps the configurations, and names it. A namespace that a replica made goes as
+well, if nothing of others is in it. Otherwise the command says what is in it, or can't be listed.
 
-Remove the replicas' workload, their rights and their namespace the way you installed them.`,
-		Example: `  gatehouse webhook uninstall
-  kubectl delete namespace gatehouse-system`,
-		Args: commandline.NoArgs,
+Remove the Deployment, its rights and a namespace that you made the way you installed them.`,
+		Example: `  gatehouse webhook uninstall`,
+		Args:    commandline.NoArgs,
 		RunE: func(c *cobra.Command, _ []string) error {
 			o.log.Apply(c.ErrOrStderr())
 			o.log.Show(true)
-			_, client, err := o.connection(tracer{})
+			config, client, err := o.connection(tracer{})
 			if err != nil {
 				return err
 			}
-			waiting := func(replica string, atMost time.Duration) {
-				fmt.Fprintf(c.OutOrStdout(), "Waiting up to %[2]s until replica %[1]s has seen the removal.\n", replica, atMost)
+			objects, err := metadata.NewForConfig(config)
+			if err != nil {
+				return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
 			}
+			waiting := func(until string) { fmt.Fprintf(c.OutOrStdout(), "Waiting until %s.\n", until) }
 			if err := registration.Remove(c.Context(), client, o.name, o.namespace, waiting); err != nil {
 				return err
 			}
 			fmt.Fprintf(c.OutOrStdout(), "Uninstalled: removed the webhook configurations of %s/%s.\n", o.namespace, o.name)
-			return nil
+			own := installation.Installation{Name: o.name, Namespace: o.namespace}
+			removed, left, err := own.RemoveNamespace(c.Context(), client, objects)
+			switch {
+			case removed:
+				fmt.Fprintf(c.OutOrStdout(), "Removed the namespace %s, which the replicas had made.\n", o.namespace)
+			case len(left) > 0:
+				fmt.Fprintf(c.OutOrStdout(), "Left the namespace %s as it is: %s.\n", o.namespace,
+					terminal.Line(strings.Join(left, "; ")))
+			}
+			return err
 		},
 	}
 	var groups cliflag.NamedFlagSets

@@ -5,8 +5,8 @@
 // for.
 //
 // A user shows a bearer token. The API server says whose it is (TokenReview), and whether that user
-// may list decisions (SubjectAccessReview). Nothing of this is kept. Only callers whom the door knows
-// are looked up, so that strangers can't make a replica ask the API server again and again.
+// may list decisions (SubjectAccessReview). Nothing of this is kept. QPS and Burst bound how often
+// the API server is asked. The door bounds how many requests of an address wait for that.
 //
 // The package has no promise of compatibility.
 package decisions
@@ -18,6 +18,7 @@ import (
 	"net/http"
 	"strconv"
 	"strings"
+	"time"
 
 	authenticationv1 "k8s.io/api/authentication/v1"
 	authorizationv1 "k8s.io/api/authorization/v1"
@@ -31,14 +32,19 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/decision"
-	"gatehouse.dev/remote/door"
 )
 
 // Path is where the decisions are served.
 const Path = "/decisions"
 
-// maxItems bounds a page of a list.
-const maxItems = 100
+const (
+	// QPS and Burst are the limits for the client of a Handler, which has no other use.
+	QPS, Burst = 10, 20
+	// maxItems bounds a page of a list.
+	maxItems = 100
+	// longestQuestion bounds how long the API server is asked about a request.
+	longestQuestion = 5 * time.Second
+)
 
 var scheme = runtime.NewScheme()
 
@@ -48,13 +54,12 @@ func init() { utilruntime.Must(v1alpha1.AddToScheme(scheme)) }
 // namespace (empty for all), fieldSelector, limit and continue mean what they mean in a list of an API
 // server.
 func Handler(store *decision.Store, client kubernetes.Interface) http.Handler {
-	return &handler{store: store, client: client, isKnown: door.IsKnown}
+	return &handler{store: store, client: client}
 }
 
 type handler struct {
-	store   *decision.Store
-	client  kubernetes.Interface
-	isKnown func(*http.Request) bool
+	store  *decision.Store
+	client kubernetes.Interface
 }
 
 // ServeHTTP implements http.Handler.
@@ -72,7 +77,9 @@ func (h *handler) list(r *http.Request) (*v1alpha1.DecisionList, error) {
 	if r.Method != http.MethodGet {
 		return nil, apierrors.NewMethodNotSupported(v1alpha1.Decisions.GroupResource(), r.Method)
 	}
-	user, err := h.authenticate(r)
+	ctx, cancel := context.WithTimeout(r.Context(), longestQuestion)
+	defer cancel()
+	user, err := h.authenticate(ctx, r)
 	if err != nil {
 		return nil, err
 	}
@@ -80,7 +87,7 @@ func (h *handler) list(r *http.Request) (*v1alpha1.DecisionList, error) {
 	if err != nil {
 		return nil, err
 	}
-	allowed, err := h.mayList(r.Context(), user, want.Namespace)
+	allowed, err := h.mayList(ctx, user, want.Namespace)
 	if err != nil {
 		return nil, err
 	}
@@ -90,7 +97,7 @@ func (h *handler) list(r *http.Request) (*v1alpha1.DecisionList, error) {
 	}
 	if want.Namespace == metav1.NamespaceDefault {
 		// It has the decisions about objects without a namespace, too.
-		everywhere, err := h.mayList(r.Context(), user, metav1.NamespaceAll)
+		everywhere, err := h.mayList(ctx, user, metav1.NamespaceAll)
 		if err != nil {
 			return nil, err
 		}
@@ -112,15 +119,12 @@ func place(namespace string) string {
 }
 
 // authenticate returns the user whose token the request has.
-func (h *handler) authenticate(r *http.Request) (*authenticationv1.UserInfo, error) {
+func (h *handler) authenticate(ctx context.Context, r *http.Request) (*authenticationv1.UserInfo, error) {
 	scheme, token, _ := strings.Cut(r.Header.Get("Authorization"), " ")
 	if !strings.EqualFold(scheme, "Bearer") || token == "" {
 		return nil, apierrors.NewUnauthorized("a bearer token of the cluster is required")
 	}
-	if !h.isKnown(r) {
-		return nil, apierrors.NewUnauthorized("the cluster doesn't accept the token, or was asked about too many tokens")
-	}
-	review, err := h.client.AuthenticationV1().TokenReviews().Create(r.Context(), &authenticationv1.TokenReview{
+	review, err := h.client.AuthenticationV1().TokenReviews().Create(ctx, &authenticationv1.TokenReview{
 		Spec: authenticationv1.TokenReviewSpec{Token: token}}, metav1.CreateOptions{})
 	if err != nil {
 		return nil, internal("asking the API server whose token it is", err)
@@ -152,6 +156,9 @@ func (h *handler) mayList(ctx context.Context, user *authenticationv1.UserInfo, 
 
 // internal returns the error for a question that the API server didn't answer.
 func internal(doing string, err error) error {
+	if strings.Contains(err.Error(), "client rate limiter") {
+		return apierrors.NewTooManyRequests(doing+": too many questions at a time: ask again later", 1)
+	}
 	klog.ErrorS(err, "Cannot serve decisions", "failed", doing)
 	if apierrors.IsForbidden(err) {
 		err = fmt.Errorf("this replica may not: it needs the right to create tokenreviews of authentication.k8s.io and " +

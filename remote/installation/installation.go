@@ -57,6 +57,12 @@ func (i Installation) Owns(object metav1.Object) bool {
 		labels[namespaceLabel] == i.Namespace
 }
 
+// Runs reports whether an object is what runs the installation's replicas, as its manifests have it.
+func (i Installation) Runs(object metav1.Object) bool {
+	labels := object.GetLabels()
+	return labels[nameLabel] == program && labels[instanceLabel] == i.Name
+}
+
 // IsOfAny reports whether an object belongs to any installation.
 func IsOfAny(object metav1.Object) bool { return object.GetLabels()[managedByLabel] == manager }
 
@@ -111,6 +117,14 @@ func (i Installation) MakeNamespace(ctx context.Context, client kubernetes.Inter
 		klog.InfoS("Made the namespace", "namespace", i.Namespace)
 	}
 	if apierrors.IsAlreadyExists(err) {
+		return nil
+	}
+	return err
+}
+
+// ignoreNotFound returns nil for the error that an object doesn't exist.
+func ignoreNotFound(err error) error {
+	if apierrors.IsNotFound(err) {
 		return nil
 	}
 	return err

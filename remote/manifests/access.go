@@ -35,8 +35,10 @@ func (o *Options) access() []runtime.Object {
 	role := func(kind string) rbacv1.RoleRef {
 		return rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: kind, Name: o.Name}
 	}
-	cluster, namespaced := registration.Access(&registration.Options{Name: o.Name, Namespace: o.Namespace,
-		Service: &registration.Service{Namespace: o.Namespace, Name: o.Name}}, true)
+	options := &registration.Options{Name: o.Name, Namespace: o.Namespace,
+		Service: &registration.Service{Namespace: o.Namespace, Name: o.Name}}
+	cluster, namespaced := registration.Access(options, true)
+	namespaced = append(namespaced, registration.RemovalAccess(options.Installation())...)
 	// By it a replica finds out who may see its decisions. It can serve without.
 	readers := []rbacv1.PolicyRule{plugin.To("create", "authorization.k8s.io", "subjectaccessreviews")}
 	return []runtime.Object{

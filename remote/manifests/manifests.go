@@ -32,13 +32,11 @@ import (
 	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
-	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/util/validation"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/client-go/kubernetes/scheme"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/apis"
 	"gatehouse.dev/plugin"
 )
 
@@ -134,20 +132,15 @@ func Objects(o *Options) ([]*unstructured.Unstructured, error) {
 		}
 		objects = append(objects, u)
 	}
-	var needed []schema.GroupVersionResource
 	for _, p := range o.Plugins {
-		needed = append(needed, p.Server.Needs...)
-	}
-	for resource, definition := range apis.Definitions {
-		if !slices.Contains(needed, resource) {
-			continue
+		for _, definition := range p.Server.Definitions {
+			u := &unstructured.Unstructured{}
+			if err := yaml.Unmarshal(definition, &u.Object); err != nil {
+				return nil, err
+			}
+			u.SetLabels(o.labels())
+			objects = slices.Insert(objects, 1, u)
 		}
-		u := &unstructured.Unstructured{}
-		if err := yaml.Unmarshal(definition, &u.Object); err != nil {
-			return nil, err
-		}
-		u.SetLabels(o.labels())
-		objects = slices.Insert(objects, 1, u)
 	}
 	return objects, nil
 }

@@ -77,9 +77,10 @@ func TestObjects(t *testing.T) {
 		"[get list watch][namespaces][system][]", "[create][tokenreviews][][]",
 		"[create][subjectaccessreviews][][]",
 		"[get][pods][][]", "[get][][][/metrics]", "[list][xs][][]",
-		"[create][leases][][]", "[get list watch update delete][leases][gatehouse][]",
+		"[create][leases][][]", "[get update delete][leases][gatehouse][]",
 		"[create][secrets][][]", "[get list watch update delete][secrets][gatehouse-certificates][]",
-		"[list][endpointslices][][]",
+		"[list][endpointslices][][]", "[get][deployments][gatehouse][]", "[update][deployments/scale][gatehouse][]",
+		"[list][pods][][]",
 	}
 	for i := range rules {
 		rules[i] = strings.ReplaceAll(rules[i], "] [", "][")

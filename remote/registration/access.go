@@ -27,12 +27,12 @@ func Access(o *Options, ownCertificates bool) (cluster, namespaced []rbacv1.Poli
 		only(plugin.To("get list watch update delete", group, configurations...), i.Name),
 		only(plugin.To("get update delete", group, "validatingwebhookconfigurations"), probeName(i)),
 		only(plugin.To("get list watch", "", "namespaces"), i.Namespace),
-		// It tells known callers with a token from strangers.
+		// By which it finds out who asks for its decisions.
 		plugin.To("create", "authentication.k8s.io", "tokenreviews"),
 	}
 	namespaced = []rbacv1.PolicyRule{
 		plugin.To("create", "coordination.k8s.io", "leases"),
-		only(plugin.To("get list watch update delete", "coordination.k8s.io", "leases"), i.Name),
+		only(plugin.To("get update delete", "coordination.k8s.io", "leases"), i.Name),
 	}
 	if ownCertificates {
 		namespaced = append(namespaced, plugin.To("create", "", "secrets"),

@@ -28,8 +28,7 @@
 // finds that out by a configuration of its own, by which the API server calls ProbePath about a
 // Lease, and by creating that Lease in a dry run.
 //
-// Remove deletes everything, also while replicas run: they see the removal in the Lease, and write
-// nothing until they are started again. The configurations are also dependents of the
+// Remove ends the replicas, and deletes everything that they keep. The configurations are also dependents of the
 // installation's Namespace, so they are removed when it is.
 //
 // A configuration of the same name with other labels is somebody else's and is never written to.

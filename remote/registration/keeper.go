@@ -6,9 +6,10 @@ package registration
 import (
 	"context"
 	"errors"
-	"sync/atomic"
+	"strings"
 	"time"
 
+	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -19,6 +20,7 @@ import (
 
 	"gatehouse.dev/internal/lease"
 	"gatehouse.dev/remote/installation"
+	"gatehouse.dev/webhook/review"
 )
 
 const (
@@ -39,8 +41,6 @@ type Certificates interface {
 	Changed() <-chan struct{}
 	// Trusted records the caBundles of all webhooks that API servers call.
 	Trusted(bundles ...[]byte)
-	// Abandon stops keeping the certificates for this installation.
-	Abandon()
 }
 
 // A Keeper keeps the configurations true, as one of the installation's replicas.
@@ -62,19 +62,12 @@ type Keeper struct {
 	// Clock is nil for the real one. Leader election doesn't go by it.
 	Clock clock.Clock
 
-	seen               seenLease
-	led                atomic.Bool // this replica has led
-	reached, gone      bool        // CheckReached and RemoveAtEnd have been done
-	deleted            []string    // what was removed at the end
-	other              string      // leads at the end
-	woken, uninstalled chan struct{}
-	identity           string // as who it leads
+	reached, gone bool     // CheckReached and RemoveAtEnd have been done
+	deleted       []string // what was removed at the end
+	other         string   // leads at the end
+	woken         chan struct{}
+	identity      string // as who it leads
 }
-
-// ErrRemoved is returned by Run if the installation was removed while the process ran. The process
-// keeps no configurations any more, and API servers don't call it.
-var ErrRemoved = errors.New("the installation has been removed: this process keeps no webhook configurations " +
-	"any more")
 
 // Run keeps the configurations while this replica leads, until ctx is done. It fails at once if a
 // configuration of the name belongs to somebody else. Later errors are logged, and the operation is
@@ -86,7 +79,7 @@ func (k *Keeper) Run(ctx context.Context) error {
 	if k.Clock == nil {
 		k.Clock = clock.RealClock{}
 	}
-	k.woken, k.uninstalled = make(chan struct{}, 1), make(chan struct{})
+	k.woken = make(chan struct{}, 1)
 	var err error
 	if k.identity, err = lease.Identity(); err != nil {
 		return err
@@ -99,70 +92,65 @@ func (k *Keeper) Run(ctx context.Context) error {
 		return err
 	}
 	defer stop()
-	staying, cancel := context.WithCancel(ctx)
-	defer cancel()
-	go func() {
-		select {
-		case <-k.uninstalled:
-			cancel()
-		case <-staying.Done():
-		}
-	}()
-	k.awaitServing(staying)
-	for staying.Err() == nil {
+	select {
+	case <-k.Serving:
+	case <-ctx.Done():
+	}
+	k.sayWhoIsAsked(ctx)
+	for ctx.Err() == nil {
 		lock := k.lock()
-		err := lease.Lead(staying, lock, func(leading context.Context) error {
-			k.led.Store(true)
+		err := lease.Lead(ctx, lock, func(leading context.Context) error {
 			if err := k.lead(leading); err != nil || ctx.Err() == nil {
 				return err
 			}
 			return k.leave() // before another replica may lead
 		})
-		if err != nil && staying.Err() == nil {
+		if err != nil && ctx.Err() == nil {
 			klog.ErrorS(err, "No longer the leader", "lease", lock.Describe())
 		}
 		if err != nil && ctx.Err() != nil && k.RemoveAtEnd {
 			return err
 		}
 	}
-	if !k.seen.removed.Load() {
-		return k.leave()
-	}
-	k.Certificates.Abandon()
-	if k.led.Load() {
-		k.acknowledge(ctx)
-	}
-	return ErrRemoved
+	return k.leave()
 }
 
-// awaitServing waits until the replica serves.
-func (k *Keeper) awaitServing(ctx context.Context) {
-	lock := k.lock()
-	for {
-		timer := k.Clock.NewTimer(lease.RetryPeriod)
-		select {
-		case <-ctx.Done():
-		case <-k.Serving:
-			timer.Stop()
-			return
-		case <-timer.C():
-			_, _, _ = lock.Get(ctx) // the result matters only to a leader
+// sayWhoIsAsked warns if another replica keeps configurations by which API servers call another URL.
+func (k *Keeper) sayWhoIsAsked(ctx context.Context) {
+	i := k.Options.Installation()
+	l, err := k.Client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+	if err != nil || !isHeld(l, k.Clock.Now()) || *l.Spec.HolderIdentity == k.identity || k.Options.URL == "" {
+		return
+	}
+	var called []admissionregistrationv1.WebhookClientConfig
+	if c, found, err := mutating(k.Client).get(ctx, i); err == nil && found {
+		for n := range c.Webhooks {
+			called = append(called, c.Webhooks[n].ClientConfig)
 		}
-		timer.Stop()
-		if ctx.Err() != nil {
+	}
+	if c, found, err := validating(k.Client).get(ctx, i); err == nil && found {
+		for n := range c.Webhooks {
+			called = append(called, c.Webhooks[n].ClientConfig)
+		}
+	}
+	for _, c := range called {
+		if c.URL == nil || !strings.HasPrefix(*c.URL, strings.TrimSuffix(k.Options.URL, "/")+"/") {
+			klog.Warningf("This process isn't asked: replica %s keeps the webhook configurations %q, by which API servers ask "+
+				"%s. Give this process another name with --name, or stop the other one.", *l.Spec.HolderIdentity, i.Name,
+				review.Audience(c))
 			return
 		}
 	}
 }
 
-// lock returns the Lease. By reading it the replica also learns that the installation was removed.
-func (k *Keeper) lock() *removableLock {
-	return &removableLock{LeaseLock: &resourcelock.LeaseLock{
+// lock returns the Lease by which the replicas elect a leader.
+func (k *Keeper) lock() *resourcelock.LeaseLock {
+	return &resourcelock.LeaseLock{
 		LeaseMeta:  metav1.ObjectMeta{Namespace: k.Options.Namespace, Name: k.Options.Name},
 		Client:     k.Client.CoordinationV1(),
 		LockConfig: resourcelock.ResourceLockConfig{Identity: k.identity},
 		Labels:     k.Options.Installation().Labels(),
-	}, keeper: k}
+	}
 }
 
 // begin checks what exists, and creates the namespace. It tries until it can.
@@ -201,22 +189,4 @@ func (k *Keeper) check(ctx context.Context) error {
 		}
 	}
 	return i.MakeNamespace(ctx, k.Client)
-}
-
-// removableLock is a LeaseLock that passes what it reads to the Keeper.
-type removableLock struct {
-	*resourcelock.LeaseLock
-	keeper *Keeper
-}
-
-// Get implements resourcelock.Interface.
-func (l *removableLock) Get(ctx context.Context) (*resourcelock.LeaderElectionRecord, []byte, error) {
-	record, raw, err := l.LeaseLock.Get(ctx)
-	switch {
-	case err == nil:
-		l.keeper.recordLease(record.HolderIdentity, record.AcquireTime)
-	case apierrors.IsNotFound(err):
-		l.keeper.recordLease("", metav1.Time{})
-	}
-	return record, raw, err
 }

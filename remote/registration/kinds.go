@@ -5,7 +5,6 @@ package registration
 
 import (
 	"context"
-	"errors"
 	"maps"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
@@ -73,7 +72,7 @@ func (k kind[T]) get(ctx context.Context, i installation.Installation) (current 
 }
 
 // keep makes the stored configuration equal to the desired one, or removes it if none is wanted. It
-// creates one only if mayCreate returns no error, before and after. It returns what was done in one
+// creates one only if mayCreate returns no error. It returns what was done in one
 // word, or "" for nothing.
 func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired T, wanted bool,
 	mayCreate func(context.Context) error) (done string, err error) {
@@ -87,14 +86,8 @@ func (k kind[T]) keep(ctx context.Context, i installation.Installation, desired 
 		if err := mayCreate(ctx); err != nil {
 			return "", err
 		}
-		created, err := k.client.Create(ctx, desired, metav1.CreateOptions{})
-		if err != nil {
+		if _, err := k.client.Create(ctx, desired, metav1.CreateOptions{}); err != nil {
 			return "", err
-		}
-		if err := mayCreate(ctx); err != nil {
-			// A removal of the installation may have come between.
-			return "", errors.Join(err, ignoreNotFound(k.client.Delete(context.WithoutCancel(ctx), i.Name,
-				metav1.DeleteOptions{Preconditions: metav1.NewUIDPreconditions(string(created.GetUID()))})))
 		}
 		return "created", nil
 	case k.same(current, desired) && covers(current, desired):

@@ -36,10 +36,6 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 			}))
 	}
 	configurations, namespaces := named(k.Options.Name), named(k.Options.Namespace)
-	leases := informers.NewSharedInformerFactoryWithOptions(k.Client, 0, informers.WithNamespace(k.Options.Namespace),
-		informers.WithTweakListOptions(func(options *metav1.ListOptions) {
-			options.FieldSelector = fields.OneTermEqualSelector(metav1.ObjectNameField, k.Options.Name).String()
-		}))
 	mutating := configurations.Admissionregistration().V1().MutatingWebhookConfigurations().Informer()
 	validating := configurations.Admissionregistration().V1().ValidatingWebhookConfigurations().Informer()
 	changed := func() {
@@ -64,12 +60,7 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 		cancel()
 		return nil, err
 	}
-	if _, err := leases.Coordination().V1().Leases().Informer().AddEventHandler(cache.ResourceEventHandlerFuncs{
-		AddFunc: k.recordLeaseObject, UpdateFunc: func(_, lease any) { k.recordLeaseObject(lease) }}); err != nil {
-		cancel()
-		return nil, err
-	}
-	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces, leases} {
+	for _, factory := range []informers.SharedInformerFactory{configurations, namespaces} {
 		factory.Start(ctx.Done())
 	}
 	// If there are no configurations, no event says so.
@@ -85,7 +76,6 @@ func (k *Keeper) watch(ctx context.Context) (stop func(), err error) {
 		<-told
 		configurations.Shutdown()
 		namespaces.Shutdown()
-		leases.Shutdown()
 	}, nil
 }
 

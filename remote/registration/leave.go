@@ -7,69 +7,15 @@ import (
 	"context"
 	"errors"
 	"fmt"
-	"sync"
-	"sync/atomic"
 	"time"
 
 	coordinationv1 "k8s.io/api/coordination/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
-	"k8s.io/klog/v2"
 )
 
 // leaveTimeout bounds how long a process that ends tries to remove the configurations.
 const leaveTimeout = 5 * time.Second
-
-// seenLease holds what a process has seen of the Lease.
-type seenLease struct {
-	removed atomic.Bool // the installation was removed while the process ran
-
-	mu     sync.Mutex
-	looked bool
-	// earlier is when the removal began that held the Lease before the process did; zero for none.
-	earlier metav1.Time
-}
-
-// recordLease records what the Lease says. If that is a removal that began after the process did, it ends
-// the Keeper's work.
-func (k *Keeper) recordLease(holder string, acquired metav1.Time) {
-	s := &k.seen
-	s.mu.Lock()
-	defer s.mu.Unlock()
-	removing := holder == removalHolder || holder == noticedHolder
-	if !s.looked {
-		s.looked = true
-		if removing {
-			s.earlier = acquired
-		}
-		return
-	}
-	if removing && !acquired.Equal(&s.earlier) && s.removed.CompareAndSwap(false, true) {
-		close(k.uninstalled)
-	}
-}
-
-// recordLeaseObject calls recordLease for an object of a watch.
-func (k *Keeper) recordLeaseObject(object any) {
-	l, ok := object.(*coordinationv1.Lease)
-	if !ok || l.Spec.HolderIdentity == nil || l.Spec.AcquireTime == nil {
-		return
-	}
-	k.recordLease(*l.Spec.HolderIdentity, metav1.Time{Time: l.Spec.AcquireTime.Time})
-}
-
-// acknowledge tells Remove that the former leader keeps nothing any more.
-func (k *Keeper) acknowledge(ctx context.Context) {
-	leases := k.Client.CoordinationV1().Leases(k.Options.Namespace)
-	l, err := leases.Get(ctx, k.Options.Name, metav1.GetOptions{})
-	if err == nil && l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == removalHolder {
-		l.Spec.HolderIdentity = new(noticedHolder)
-		_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
-	}
-	if ignoreNotFound(err) != nil && ctx.Err() == nil {
-		klog.InfoS("The removal wasn't acknowledged, and waits longer than it had to", "err", err)
-	}
-}
 
 // Removed returns the configurations that Run has removed at its end, as resource/name, or else the
 // replica that keeps them.

@@ -150,18 +150,18 @@ func TestWebhooks(t *testing.T) {
 	}{
 		"one call for all": {want: []string{
 			"M mutate.gatehouse.dev webhooks.gatehouse-system:443/mutate Fail " +
-				"[pods pods/ephemeralcontainers] except []",
+				"[namespaces pods pods/ephemeralcontainers] except []",
 			"V validate.gatehouse.dev webhooks.gatehouse-system:443/validate Fail " +
-				"[pods pods/ephemeralcontainers services] except []",
+				"[namespaces pods pods/ephemeralcontainers services] except []",
 		}},
 		"one for each failure policy": {change: policies("PodNodeSelector", "Ignore", "AlwaysPullImages", "Fail"),
 			want: []string{
 				"M mutate.gatehouse.dev webhooks.gatehouse-system:443/mutate Fail " +
 					"[pods pods/ephemeralcontainers] except []",
-				"M mutate-ignore.gatehouse.dev webhooks.gatehouse-system:443/mutate/ignore Ignore [pods] except []",
+				"M mutate-ignore.gatehouse.dev webhooks.gatehouse-system:443/mutate/ignore Ignore [namespaces pods] except []",
 				"V validate.gatehouse.dev webhooks.gatehouse-system:443/validate Fail " +
 					"[pods pods/ephemeralcontainers services] except []",
-				"V validate-ignore.gatehouse.dev webhooks.gatehouse-system:443/validate/ignore Ignore [pods] except []",
+				"V validate-ignore.gatehouse.dev webhooks.gatehouse-system:443/validate/ignore Ignore [namespaces pods] except []",
 			}},
 		"one for each plugin": {change: func(o *Options) {
 			o.URL, o.Service, o.PerPlugin = "https://10.0.0.1:8443/", nil, true
@@ -169,10 +169,10 @@ func TestWebhooks(t *testing.T) {
 		}, want: []string{
 			"M alwayspullimages.gatehouse.dev https://10.0.0.1:8443/mutate/alwayspullimages Fail " +
 				"[pods pods/ephemeralcontainers] except []",
-			"M podnodeselector.gatehouse.dev https://10.0.0.1:8443/mutate/podnodeselector Ignore [pods] except []",
+			"M podnodeselector.gatehouse.dev https://10.0.0.1:8443/mutate/podnodeselector Ignore [namespaces pods] except []",
 			"V alwayspullimages.gatehouse.dev https://10.0.0.1:8443/validate/alwayspullimages Fail " +
 				"[pods pods/ephemeralcontainers] except []",
-			"V podnodeselector.gatehouse.dev https://10.0.0.1:8443/validate/podnodeselector Ignore [pods] except []",
+			"V podnodeselector.gatehouse.dev https://10.0.0.1:8443/validate/podnodeselector Ignore [namespaces pods] except []",
 			"V denyserviceexternalips.gatehouse.dev https://10.0.0.1:8443/validate/denyserviceexternalips Fail " +
 				"[services] except []",
 		}},

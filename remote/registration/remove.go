@@ -5,10 +5,13 @@ package registration
 
 import (
 	"context"
+	"fmt"
 	"time"
 
+	autoscalingv1 "k8s.io/api/autoscaling/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
+	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/wait"
@@ -16,57 +19,42 @@ import (
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/internal/lease"
+	"gatehouse.dev/plugin"
 	"gatehouse.dev/remote/installation"
 )
 
 const (
-	// removalHolder is the holder of the Lease of an installation that is being removed.
-	removalHolder = "removed"
-	// noticedHolder is the holder after that, when the former leader keeps nothing any more.
-	noticedHolder = "removed, which the replica that led has seen"
-	// removalDuration is how long the Lease is taken if Remove doesn't complete.
-	removalDuration = time.Minute
-	// noticeTimeout is how long the leader may take to acknowledge the removal. It watches the Lease,
-	// and reads it every two seconds.
-	noticeTimeout = 3 * lease.RetryPeriod
-	// noticePoll is how often Remove checks for the acknowledgement.
-	noticePoll = 200 * time.Millisecond
-	// replicaWait is how long the other replicas, which watch the Lease too, may take to see the
-	// removal.
-	replicaWait = 500 * time.Millisecond
+	// endTimeout bounds the wait for the replicas' pods. It is longer than their grace period.
+	endTimeout = time.Minute
+	// endPoll is how often Remove looks whether they have ended.
+	endPoll = time.Second
 )
 
-// Remove removes what an installation keeps in the cluster: the configurations first, so that API
-// servers stop calling, then the Secret with the certificates, then the Lease. It leaves everything
-// else: the workload of the replicas, their rights, and the namespace.
+// Remove ends the replicas of an installation, and removes what it keeps in the cluster: the
+// configurations, then the Secret with the certificates, then the Lease. It leaves everything else: the
+// Deployment without replicas, their rights, and the namespace (Installation.RemoveNamespace). Objects that
+// don't exist or belong to somebody else are left as they are. Remove may be called again after an error.
 //
-// Running replicas see that the installation is removed, and write nothing again. If one leads,
-// Remove waits until it has acknowledged that, six seconds at most. Objects that don't exist or
-// belong to somebody else are left as they are. Remove may be called again after an error.
-//
-// Before Remove waits for a replica, it calls waiting with its name, unless waiting is nil.
+// It scales the Deployment of the installation's name to zero, and waits until the pods have ended. A replica
+// that runs anywhere else must have ended before: while one keeps the configurations, Remove returns an error
+// that names it. Before Remove waits, it calls waiting with what it waits for, unless waiting is nil.
 func Remove(ctx context.Context, client kubernetes.Interface, name, namespace string,
-	waiting func(replica string, atMost time.Duration)) error {
+	waiting func(until string)) error {
 	i := installation.Installation{Name: name, Namespace: namespace}
-	leader, err := takeLease(ctx, client, i, time.Now())
-	if err != nil {
+	if waiting == nil {
+		waiting = func(string) {}
+	}
+	if err := checkLease(ctx, client, i); err != nil {
+		return err
+	}
+	if err := endReplicas(ctx, client, i, waiting); err != nil {
+		return err
+	}
+	if err := awaitLease(ctx, client, i, waiting); err != nil {
 		return err
 	}
 	if _, err := removeConfigurations(ctx, client, i); err != nil {
 		return err
-	}
-	if leader != "" {
-		if waiting != nil {
-			waiting(leader, noticeTimeout)
-		}
-		if err := waitNoticed(ctx, client, i); err != nil {
-			return err
-		}
-		// A replica that created one while the Lease was taken has removed it again, unless that
-		// failed.
-		if _, err := removeConfigurations(ctx, client, i); err != nil {
-			return err
-		}
 	}
 	if _, err := validating(client).removeNamed(ctx, i, probeName(i)); err != nil {
 		return err
@@ -90,56 +78,79 @@ func Remove(ctx context.Context, client kubernetes.Interface, name, namespace st
 	return ignoreNotFound(err)
 }
 
-// waitNoticed waits until the former leader acknowledges that the installation is removed. A
-// replica that doesn't in time may have been killed.
-func waitNoticed(ctx context.Context, client kubernetes.Interface, i installation.Installation) error {
-	err := wait.PollUntilContextTimeout(ctx, noticePoll, noticeTimeout, true, func(ctx context.Context) (bool, error) {
-		l, err := client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
-		if err != nil {
-			return apierrors.IsNotFound(err), ignoreNotFound(err)
-		}
-		return l.Spec.HolderIdentity != nil && *l.Spec.HolderIdentity == noticedHolder, nil
-	})
-	if ctx.Err() != nil || err != nil && !wait.Interrupted(err) {
-		return err
-	}
-	if err != nil {
-		klog.Warning("The replica that leads hasn't acknowledged it: it has been killed, or can't reach the API server")
-		return nil
-	}
-	select {
-	case <-ctx.Done():
-		return ctx.Err()
-	case <-time.After(replicaWait):
-		return nil
-	}
+// RemovalAccess returns the rights that Remove needs in the installation's namespace besides those of a replica.
+func RemovalAccess(i installation.Installation) []rbacv1.PolicyRule {
+	rules := []rbacv1.PolicyRule{plugin.To("get", "apps", "deployments"), plugin.To("update", "apps", "deployments/scale"),
+		plugin.To("list", "", "pods")}
+	rules[0].ResourceNames, rules[1].ResourceNames = []string{i.Name}, []string{i.Name}
+	return rules
 }
 
-// takeLease writes the removal to the Lease, and returns the former leader.
-func takeLease(ctx context.Context, client kubernetes.Interface, i installation.Installation,
-	now time.Time) (leader string, err error) {
-	leases := client.CoordinationV1().Leases(i.Namespace)
-	for {
-		l, err := leases.Get(ctx, i.Name, metav1.GetOptions{})
-		if apierrors.IsNotFound(err) {
-			return "", nil
-		}
-		if err != nil {
-			return "", err
-		}
-		if !i.Owns(l) {
-			return "", i.Foreign(coordinationv1.Resource("leases"), l)
-		}
-		leader = ""
-		if isHeld(l, now) && *l.Spec.HolderIdentity != noticedHolder {
-			leader = *l.Spec.HolderIdentity
-		}
-		l.Spec.HolderIdentity, l.Spec.LeaseDurationSeconds = new(removalHolder), new(int32(removalDuration/time.Second))
-		l.Spec.AcquireTime, l.Spec.RenewTime = new(metav1.NewMicroTime(now)), new(metav1.NewMicroTime(now))
-		_, err = leases.Update(ctx, l, metav1.UpdateOptions{})
-		if apierrors.IsConflict(err) { // the holder renewed it meanwhile
-			continue
-		}
-		return leader, err
+// endReplicas scales the installation's Deployment to zero, if there is one, and waits until its pods have ended.
+// Meanwhile it removes the configurations, so that API servers don't call replicas that have ended.
+func endReplicas(ctx context.Context, client kubernetes.Interface, i installation.Installation,
+	waiting func(until string)) error {
+	deployments := client.AppsV1().Deployments(i.Namespace)
+	d, err := deployments.Get(ctx, i.Name, metav1.GetOptions{})
+	if apierrors.IsNotFound(err) || apierrors.IsForbidden(err) || err == nil && !i.Runs(d) {
+		return nil // awaitLease finds replicas that run elsewhere
 	}
+	if err != nil {
+		return err
+	}
+	selector, err := metav1.LabelSelectorAsSelector(d.Spec.Selector)
+	if err != nil {
+		return err
+	}
+	if _, err := deployments.UpdateScale(ctx, i.Name, &autoscalingv1.Scale{ObjectMeta: metav1.ObjectMeta{Name: i.Name,
+		Namespace: i.Namespace}}, metav1.UpdateOptions{}); err != nil {
+		return err
+	}
+	waiting(fmt.Sprintf("the pods of Deployment %s/%s have ended", i.Namespace, i.Name))
+	err = wait.PollUntilContextTimeout(ctx, endPoll, endTimeout, true, func(ctx context.Context) (bool, error) {
+		if _, err := removeConfigurations(ctx, client, i); err != nil {
+			return false, err
+		}
+		pods, err := client.CoreV1().Pods(i.Namespace).List(ctx, metav1.ListOptions{LabelSelector: selector.String()})
+		if err != nil {
+			return false, err
+		}
+		for n := range pods.Items {
+			if phase := pods.Items[n].Status.Phase; phase != corev1.PodSucceeded && phase != corev1.PodFailed {
+				return false, nil
+			}
+		}
+		return true, nil
+	})
+	if wait.Interrupted(err) && ctx.Err() == nil {
+		return fmt.Errorf("the pods of Deployment %s/%s haven't ended after %s: uninstall again once they have, or are "+
+			"deleted by force", i.Namespace, i.Name, endTimeout)
+	}
+	return err
+}
+
+// awaitLease waits until no replica holds the Lease. A replica that has crashed holds it for some seconds. One that
+// renews it still runs.
+func awaitLease(ctx context.Context, client kubernetes.Interface, i installation.Installation,
+	waiting func(until string)) error {
+	var before *coordinationv1.Lease
+	var since time.Time
+	return wait.PollUntilContextCancel(ctx, endPoll, true, func(ctx context.Context) (bool, error) {
+		l, err := client.CoordinationV1().Leases(i.Namespace).Get(ctx, i.Name, metav1.GetOptions{})
+		if err != nil || !isHeld(l, time.Now()) {
+			return true, ignoreNotFound(err)
+		}
+		holder := *l.Spec.HolderIdentity
+		switch {
+		case before == nil:
+			waiting(fmt.Sprintf("replica %s no longer keeps the webhook configurations", holder))
+			before, since = l, time.Now()
+		case time.Since(since) > lease.Duration: // its holder's clock is ahead
+			return true, nil
+		case !l.Spec.RenewTime.Equal(before.Spec.RenewTime):
+			return false, fmt.Errorf("replica %s runs, and keeps the webhook configurations %q: end it, and uninstall again",
+				holder, i.Name)
+		}
+		return false, nil
+	})
 }

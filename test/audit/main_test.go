@@ -216,6 +216,7 @@ func documents(t *testing.T, all []manifest) []input.Document {
 type report struct {
 	Notes   []string
 	Summary impact.Summary
+	Errors  []impact.Problem
 	Results []impact.Result
 }
 

@@ -120,7 +120,7 @@ func verdicts(r report) map[impact.Object]string {
 		}
 		pods := ""
 		if result.Pods != nil {
-			pods = result.Pods.Refused.Kind + " " + result.Pods.Refused.Name + ": " + result.Pods.Message
+			pods = result.Pods.Object.Kind + " " + result.Pods.Object.Name + ": " + result.Pods.Message
 		}
 		all[object] = fmt.Sprint(result.Verdict, result.Before, result.Differs, result.Unjudged, result.Operations,
 			result.Owner, result.Policies, result.Message, pods, result.Request)
@@ -148,8 +148,10 @@ func TestForbiddenKind(t *testing.T) {
 			return next.RoundTrip(r)
 		})
 	}))
-	if !slices.Contains(found.Notes, "widgets.example.com: there is no right to list them: they are not judged") {
-		t.Errorf("notes: %q", found.Notes)
+	want := impact.Problem{Message: "widgets.example.com: there is no right to list them: they are not judged (--allow-incomplete " +
+		"audits the rest)"}
+	if !slices.Contains(found.Errors, want) {
+		t.Errorf("errors: %v", found.Errors)
 	}
 	kinds := map[string]int{}
 	for _, r := range found.Results {
@@ -176,7 +178,7 @@ spec: {policyName: tags, validationActions: [Deny]}
 `
 
 // A workload that no policy refuses is reported if its pods would be refused, whatever is between them, and
-// once: objects that it owns aren't followed again.
+// once: objects that it owns aren't followed again. What is no object is an error, and the others are judged.
 func TestWorkloadsAreFollowed(t *testing.T) {
 	dir := t.TempDir()
 	var workloads strings.Builder
@@ -216,8 +218,8 @@ not an object
 	code := cli.Run(t.Context(), plugins.List, []string{"audit", filepath.Join(dir, "objects.yaml"),
 		"--filename=" + filepath.Join(dir, "policy.yaml")}, &out, &errs)
 	text := out.String()
-	if code != 1 || errs.Len() > 0 || !strings.Contains(text, "of 9 objects, 8 judged") ||
-		!strings.Contains(text, "6 would be refused") {
+	if code != 2 || errs.Len() > 0 || !strings.Contains(text, "of 8 objects, 8 judged") ||
+		!strings.Contains(text, "6 would be refused") || !strings.Contains(text, "objects.yaml:21: no object: it is a text\n") {
 		t.Errorf("%d %s\n%s", code, errs.String(), text)
 	}
 	policies := documents(t, nil)

@@ -24,8 +24,8 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
 	"gatehouse.dev/test/charts"
 	"gatehouse.dev/test/needs"
@@ -69,7 +69,7 @@ func run(t *testing.T, args ...string) (stdout, stderr string, ok bool) {
 
 // outside are the plugins that can run outside the API server.
 func outside() (list []plugin.Descriptor) {
-	for _, d := range plugins.List {
+	for _, d := range compiled.Plugins {
 		if d.Server.Only == "" {
 			list = append(list, d)
 		}
@@ -80,11 +80,11 @@ func outside() (list []plugin.Descriptor) {
 func named(t *testing.T, names ...string) (list []plugin.Descriptor) {
 	t.Helper()
 	for _, name := range names {
-		i := slices.IndexFunc(plugins.List, func(d plugin.Descriptor) bool { return d.Name == name })
+		i := slices.IndexFunc(compiled.Plugins, func(d plugin.Descriptor) bool { return d.Name == name })
 		if i < 0 {
 			t.Fatalf("there is no plugin %s", name)
 		}
-		list = append(list, plugins.List[i])
+		list = append(list, compiled.Plugins[i])
 	}
 	return list
 }
@@ -111,7 +111,7 @@ func TestFilesAreCurrent(t *testing.T) {
 	for file, want := range map[string][]byte{
 		dir + "files/access.yaml": append([]byte("# What each plugin needs of the API: its Descriptor's Access.\n"),
 			rights...),
-		dir + "files/podpresets.yaml": read(t, "../../apis/settings/v1alpha1/podpresets.yaml"),
+		dir + "files/podpresets.yaml": read(t, "../../removed/apis/settings/v1alpha1/podpresets.yaml"),
 		dir + "files/dashboard.json":  read(t, "../../deploy/grafana/gatehouse-admission.json"),
 		schema:                        values,
 	} {
@@ -159,6 +159,7 @@ tolerations: [{operator: Exists}]
 priorityClassName: high
 volumes: [{name: k, secret: {secretName: k}}]
 volumeMounts: [{name: k, mountPath: /k, readOnly: true}]
+callers: {clientCA: authority, tokenIssuer: "https://issuer.example.com", tokenKeys: keys}
 networkPolicy: {egress: [{ports: [{port: 443}]}], apiServers: [192.0.2.0/28], peers: [{podSelector: {}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
 dashboard: {enabled: true}
@@ -316,7 +317,9 @@ func TestValues(t *testing.T) {
 		"Deployment gatehouse spec.template.spec.priorityClassName": `"high"`,
 		"Deployment gatehouse spec.template.spec.imagePullSecrets":  `[{"name":"s"}]`,
 		"Deployment gatehouse spec.template.spec.volumes": `[{"configMap":{"name":"gatehouse"},` +
-			`"name":"configuration"},{"name":"k","secret":{"secretName":"k"}}]`,
+			`"name":"configuration"},{"configMap":{"name":"gatehouse-callers"},"name":"callers"},` +
+			`{"name":"k","secret":{"secretName":"k"}}]`,
+		"ConfigMap gatehouse-callers data":         `{"ca.crt":"authority","keys":"keys"}`,
 		"NetworkPolicy gatehouse spec.policyTypes": `["Ingress","Egress"]`,
 		"NetworkPolicy gatehouse spec.egress":      `[{"ports":[{"port":443}]}]`,
 		"NetworkPolicy gatehouse spec.ingress": `[{"from":[{"ipBlock":{"cidr":"192.0.2.0/28"}},` +
@@ -349,7 +352,8 @@ func TestValues(t *testing.T) {
 		t.Errorf("the dashboard isn't JSON:\n%.200s", dashboard)
 	}
 	notes, stderr, ok := run(t, "template", "gatehouse", dir, "--namespace=gatehouse-system", "--notes")
-	if !ok || !strings.Contains(notes, "AlwaysPullImages: asked about every request that it acts on") {
+	if !ok || !strings.Contains(notes, "AlwaysPullImages: asked about every request that it acts on") ||
+		!strings.Contains(notes, "have them show certificates, and set callers.clientCA") {
 		t.Errorf("notes: %s%s", notes, stderr)
 	}
 }

@@ -20,10 +20,12 @@ import (
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/remote/registration"
 	"gatehouse.dev/test/charts"
+	"gatehouse.dev/test/needs"
 )
 
 // The findings of gatehouse lint in charts that people use are those that docs/lint.md judges one by one.
 func TestLintOfCharts(t *testing.T) {
+	needs.Nightly(t)
 	dir := t.TempDir()
 	if err := charts.Put(t.Context(), dir); err != nil {
 		t.Fatal(err)

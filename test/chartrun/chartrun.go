@@ -127,11 +127,8 @@ func Run(t *testing.T, config *rest.Config, dir string) {
 		t.Errorf("the service account lacks rights:\n%s", lacking)
 	}
 
-	r.uninstall(hook)
+	r.uninstall(hook, pod, replica)
 	servertest.Retry(t, "the plugins to be gone", func() error { return r.pulls(metav1.NamespaceDefault, untouched) })
-	if code := replica.Stop(t); code != 0 {
-		t.Errorf("the replica's exit code is %d", code)
-	}
 	for _, object := range objects {
 		if err := r.of(object).Delete(t.Context(), object.GetName(), metav1.DeleteOptions{}); err != nil {
 			t.Error(err)

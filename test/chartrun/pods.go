@@ -79,8 +79,9 @@ func (r *run) configurations() string {
 	return strings.Join(names, ", ")
 }
 
-// uninstall runs the hook's Job, while the replica runs. All is gone then that replicas keep.
-func (r *run) uninstall(hook *unstructured.Unstructured) {
+// uninstall runs the hook's Job, and ends the replica when its Deployment is scaled to zero, as a controller and a
+// kubelet do. All is gone then that replicas keep.
+func (r *run) uninstall(hook *unstructured.Unstructured, replica *corev1.Pod, container *Container) {
 	r.Helper()
 	made, err := r.of(hook).Create(r.Context(), hook, strictly)
 	if err != nil {
@@ -99,6 +100,20 @@ func (r *run) uninstall(hook *unstructured.Unstructured) {
 		return nil
 	})
 	ran := r.node.Run(r, pod)
+	servertest.Retry(r, "the hook to end the replica", func() error {
+		d, err := r.client.AppsV1().Deployments(namespace).Get(r.Context(), release, metav1.GetOptions{})
+		if err == nil && *d.Spec.Replicas > 0 {
+			err = fmt.Errorf("%d replicas are wanted:\n%s", *d.Spec.Replicas, ran.Log())
+		}
+		return err
+	})
+	if code := container.Stop(r); code != 0 {
+		r.Errorf("the replica's exit code is %d", code)
+	}
+	if err := r.client.CoreV1().Pods(namespace).Delete(r.Context(), replica.Name,
+		metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		r.Error(err)
+	}
 	if code := ran.Wait(r); code != 0 {
 		r.Errorf("the hook's exit code is %d:\n%s", code, ran.Log())
 	}

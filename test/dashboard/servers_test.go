@@ -6,7 +6,6 @@
 package dashboard_test
 
 import (
-	"syscall"
 	"testing"
 
 	"gatehouse.dev/test/chromium"
@@ -36,9 +35,7 @@ func TestSeveralServers(t *testing.T) {
 	chromium.See[any](b.Page, "[...document.querySelectorAll('*')].findLast(e => e.innerText?.includes('configmaps/after')).click()")
 	b.Until("document.querySelector('dl.facts')?.innerText.includes(" + chromium.Quoted(server) + ")")
 
-	if err := syscall.Kill(servers[2].PID(), syscall.SIGSTOP); err != nil {
-		t.Fatal(err)
-	}
+	servers[2].Suspend(t)
 	visit(b, command(t, "--kubeconfig="+one.Kubeconfig))
 	b.Until("document.querySelector('#problem').innerText.includes('no answer within')")
 	b.Until("document.querySelector('#state.live')")

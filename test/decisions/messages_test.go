@@ -39,6 +39,9 @@ func TestSecretsInMessages(t *testing.T) {
 		{types.MergePatchType, `{"data":{"a":7}}`},
 		{types.StrategicMergePatchType, `{"metadata":{"labels":"x"}}`},
 		{types.StrategicMergePatchType, `{"data":["` + hidden + `"]}`},
+		{types.StrategicMergePatchType, `{"$patch":"` + hidden + `"}`},
+		{types.StrategicMergePatchType, `{"data":{"$patch":"` + hidden + `"}}`},
+		{types.StrategicMergePatchType, `{"metadata":{"$patch":"` + hidden + `"}}`},
 		{types.ApplyPatchType, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"data":{"x":["` +
 			hidden + `"]}}`},
 		{types.ApplyPatchType, `{"apiVersion":"v1","kind":"Secret","metadata":{"name":"s"},"type":{"` + hidden +
@@ -76,7 +79,7 @@ func TestSecretsInMessages(t *testing.T) {
 			refused++
 		}
 	}
-	if refused < 10 {
+	if refused < 13 {
 		t.Errorf("%d of %d decisions are refusals", refused, len(all))
 	}
 }

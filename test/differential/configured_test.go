@@ -21,7 +21,7 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 	clientcmdapi "k8s.io/client-go/tools/clientcmd/api"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/backends"
 )
@@ -108,7 +108,7 @@ func compareConfigured(ctx context.Context, t *testing.T, bin, documented string
 	}
 	enable := append([]string{"NamespaceAutoProvision"}, configuredPlugins...)
 	t.Run("Review", func(t *testing.T) {
-		config := server.NewConfig(plugins.List)
+		config := server.NewConfig(compiled.Plugins)
 		config.Admission.Enable, config.Admission.ConfigFile = enable, file
 		compareReview(ctx, t, startPair(ctx, t, bin, enable, "--admission-control-config-file="+file), config, clusterRequests,
 			configuredRequests(), nil)

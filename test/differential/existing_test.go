@@ -338,7 +338,7 @@ func (s *audited) check(t *testing.T, source string, o *existingObject, all map[
 	message := judged.Message
 	if o.isWorkload {
 		verdicts["pods"] = "Admitted"
-		if judged.Pods != nil {
+		if judged.Pods != nil && judged.Pods.Message != "" { // otherwise they are changed
 			verdicts["pods"], message = "Refused", message+"; pods: "+judged.Pods.Message
 		}
 	}

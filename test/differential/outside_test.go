@@ -25,8 +25,8 @@ import (
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/chain/config"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/manifests"
 	"gatehouse.dev/test/differential/pair"
 	"gatehouse.dev/test/peers"
@@ -68,7 +68,7 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 	if compared < len(groups) {
 		return // one was asked for, or has failed
 	}
-	for _, d := range plugins.List {
+	for _, d := range compiled.Plugins {
 		idle := strings.Contains(documented, d.Name+" can run outside and finds nothing to do there")
 		if d.Server.Only == "" && did[d.Name] == idle {
 			t.Errorf("%s has refused or changed something outside: %t, want %t", d.Name, did[d.Name], !idle)
@@ -81,7 +81,7 @@ func compareOutside(ctx context.Context, t *testing.T, bin string) {
 func (o *outsideGroup) selected(t *testing.T) (out []plugin.Descriptor, inside, all []string) {
 	t.Helper()
 	options := config.Options{Enable: o.enable}
-	list, err := options.Select(plugins.List)
+	list, err := options.Select(compiled.Plugins)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -295,11 +295,12 @@ func optionalPluginRequests() []request {
 			all = append(all, r)
 		}
 	}
-	all = append(all, annotated("broken", "scheduler.alpha.kubernetes.io/defaultTolerations: x"), account("broken"),
+	const warned = "A client that writes a namespace is warned if PodNodeSelector or PodTolerationRestriction can't parse its annotation"
+	all = append(all, annotated("broken", "scheduler.alpha.kubernetes.io/defaultTolerations: x").withDifference(warned), account("broken"),
 		create("/api/v1/namespaces/broken/pods"+dryRun, tolerating("x", "")).
 			withDifference("PodTolerationRestriction and, for ephemeral containers, ServiceAccount have the status 403"),
 		annotated("selecting", "scheduler.alpha.kubernetes.io/node-selector: 'a=b,c=d'"), account("selecting"),
-		annotated("unreadable", "scheduler.alpha.kubernetes.io/node-selector: 'a in (b'"), account("unreadable"))
+		annotated("unreadable", "scheduler.alpha.kubernetes.io/node-selector: 'a in (b'").withDifference(warned), account("unreadable"))
 	for _, selector := range []string{"", "a: b", "a: x", "e: f", "a: b, c: x"} {
 		all = append(all, create("/api/v1/namespaces/selecting/pods"+dryRun,
 			"{kind: Pod, apiVersion: v1, metadata: {name: x}, spec: {nodeSelector: {"+selector+"}, "+shapes[0]+"}}"))

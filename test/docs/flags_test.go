@@ -10,7 +10,7 @@ import (
 	"testing"
 
 	"gatehouse.dev/cli"
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 // TestFlagsPage checks that gatehouse serve has the flags that docs/flags.md names for it.
@@ -22,7 +22,7 @@ func TestFlagsPage(t *testing.T) {
 		t.Fatalf("docs/flags.md names %d flags of gatehouse serve, want more than 30", len(named))
 	}
 	var help, stderr bytes.Buffer
-	if code := cli.Run(t.Context(), plugins.List, []string{"serve", "--help=all"}, &help, &stderr); code != 0 {
+	if code := cli.Run(t.Context(), compiled.Plugins, []string{"serve", "--help=all"}, &help, &stderr); code != 0 {
 		t.Fatalf("gatehouse serve --help=all: exit code %d: %s", code, stderr.String())
 	}
 	for _, flag := range named {

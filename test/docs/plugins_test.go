@@ -13,7 +13,7 @@ import (
 
 	"k8s.io/kubernetes/pkg/kubeapiserver/options"
 
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 )
 
 var update = flag.Bool("update", false, "write the table of docs/plugins.md")
@@ -61,7 +61,7 @@ func pluginTable(t *testing.T) string {
 	table.WriteString("\n| plugin | phases | default | what it does | in Kubernetes |\n")
 	table.WriteString("| --- | --- | --- | --- | --- |\n")
 	offUpstream := options.DefaultOffAdmissionPlugins()
-	for _, d := range plugins.List {
+	for _, d := range compiled.Plugins {
 		state := "off by default"
 		until, gone := removed[d.Name]
 		if d.Until != "" {
@@ -86,7 +86,11 @@ func pluginTable(t *testing.T) string {
 		if d.Gate != "" {
 			byDefault += ", with the feature gate " + string(d.Gate)
 		}
-		fmt.Fprintf(&table, "| [%s](../plugins/%s/README.md) | %s | %s | %s | %s |\n", d.Name,
+		folder := "plugins"
+		if removed[d.Name] != "" {
+			folder = "removed"
+		}
+		fmt.Fprintf(&table, "| [%s](../%s/%s/README.md) | %s | %s | %s | %s |\n", d.Name, folder,
 			strings.ToLower(d.Name), strings.ReplaceAll(d.Phases.String(), ",", ", "), byDefault, d.Summary, state)
 	}
 	return table.String() + "\n"

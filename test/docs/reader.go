@@ -62,7 +62,7 @@ func (r *Reader) do(s step) {
 		r.stop()
 		r.start(s, "Use it:")
 	case s.expect == nil && webhook.MatchString(s.shell):
-		r.start(s, "is ready on port")
+		r.start(s, "is ready, and is asked")
 	case s.expect == nil:
 		r.prelude += s.shell
 		if out, err := r.run(s, r.prelude); err != nil {

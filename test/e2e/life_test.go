@@ -67,9 +67,15 @@ func TestStart(t *testing.T) {
 		if err != nil {
 			t.Errorf("%s: %v", path, err)
 		}
-		says(t, string(body), "[+]etcd ok", "[+]poststarthook/gatehouse/bootstrap ok",
+		says(t, string(body), "[+]etcd ok", "[+]poststarthook/rbac/bootstrap-roles ok",
 			"[+]poststarthook/scheduling/bootstrap-system-priority-classes ok",
 			"[+]poststarthook/start-apiserver-admission-initializer ok")
+	}
+	if body, err := srv.client.Discovery().RESTClient().Get().RequestURI("/flagz").SetHeader("Accept", "text/plain").
+		DoRaw(t.Context()); err != nil {
+		t.Errorf("/flagz: %v", err)
+	} else {
+		says(t, string(body), "secure-port", port)
 	}
 	took := srv.stop(t)
 	t.Logf("stopped after %s", took)

@@ -7,14 +7,11 @@ package e2e_test
 import (
 	"context"
 	"errors"
-	"flag"
 	"fmt"
 	"io"
 	"os"
 	"os/exec"
 	"path/filepath"
-	"runtime"
-	"strconv"
 	"strings"
 	"sync"
 	"testing"
@@ -61,12 +58,7 @@ func buildAndRun(m *testing.M) (code int, err error) {
 		return 1, err
 	}
 	defer func() { err = errors.Join(err, stopShared()) }()
-	// Tests wait more than they compute: for Leases, and for what has been killed.
-	if parallel := flag.Lookup("test.parallel"); parallel.Value.String() == parallel.DefValue {
-		if err := parallel.Value.Set(strconv.Itoa(2 * runtime.GOMAXPROCS(0))); err != nil {
-			return 1, err
-		}
-	}
+	needs.ManyAtATime()
 	return m.Run(), nil
 }
 

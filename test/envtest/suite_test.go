@@ -14,6 +14,8 @@ import (
 	"path/filepath"
 	"strings"
 	"testing"
+
+	"gatehouse.dev/test/needs"
 )
 
 // packages are those of controller-runtime whose tests are run. By default they are the two that
@@ -32,6 +34,7 @@ const whole = "replace google.golang.org/genproto => google.golang.org/genproto 
 // `gatehouse envtest`. They are built with the versions of Kubernetes' modules that we have, so
 // that most of them are built already.
 func TestSuite(t *testing.T) {
+	needs.Nightly(t)
 	folder := assets(t)
 	work := t.TempDir()
 	copied := filepath.Join(work, "controller-runtime")

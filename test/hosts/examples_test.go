@@ -46,15 +46,33 @@ type ciServer struct {
 	env        []string
 }
 
-// newCIServer returns a server whose repository has a pod with this image. curl is a stand-in that has the
-// archive of the release.
+// newCIServer returns a server whose repository is like a team's: a kustomization with a base, whose pod has this image,
+// and what the platform's team adds. curl is a stand-in that has the archive of the release.
 func newCIServer(t *testing.T, image string) *ciServer {
 	t.Helper()
 	needs.Programs(t, "sh", "tar", "sha256sum")
 	build(t)
 	s := &ciServer{repository: t.TempDir(), tools: t.TempDir()}
-	write(t, filepath.Join(s.repository, "manifests/pod.yaml"), fmt.Sprintf(pod, image))
+	for name, content := range map[string]string{
+		"base/pod.yaml":                 fmt.Sprintf(pod, image),
+		"base/kustomization.yaml":       "resources: [pod.yaml]\n",
+		"production/kustomization.yaml": "resources: [../base]\nnamespace: shop\npatches: [{path: patch.yaml}]\n",
+		"production/patch.yaml": "apiVersion: v1\nkind: Pod\nmetadata: {name: p}\n" +
+			"spec: {containers: [{name: c, env: [{name: A, value: b}]}]}\n",
+		"quota.yaml": "apiVersion: v1\nkind: ResourceQuota\nmetadata: {name: q, namespace: shop}\nspec: {hard: {pods: 1}}\n",
+	} {
+		write(t, filepath.Join(s.repository, "manifests", name), content)
+	}
 	write(t, filepath.Join(s.repository, "tests/pods.yaml"), hookFiles["suite/pods.yaml"])
+	write(t, filepath.Join(s.repository, "tests/quota.yaml"), `apiVersion: gatehouse.dev/v1alpha1
+kind: AdmissionTest
+spec:
+  state: [{apiVersion: v1, kind: Namespace, metadata: {name: shop}}, ../manifests/quota.yaml]
+  cases:
+  - name: within the quota
+    object: {apiVersion: v1, kind: Pod, metadata: {name: p, namespace: shop}, spec: {containers: [{name: c, image: nginx}]}}
+    expect: {verdict: Admitted}
+`)
 	write(t, filepath.Join(s.repository, "state.yaml"), "apiVersion: v1\nkind: Namespace\nmetadata: {name: shop}\n")
 	released := archive(t, "#!/bin/sh\nexec "+filepath.Join(bin, "gatehouse")+" \"$@\"\n")
 	write(t, filepath.Join(s.tools, "archive"), released)
@@ -318,7 +336,7 @@ func TestArgoPlugin(t *testing.T) {
 	}
 	for image, want := range map[string]int{"nginx": 0, "''": 1} {
 		s := newCIServer(t, image)
-		write(t, filepath.Join(s.repository, "kustomization.yaml"), "resources: [manifests/pod.yaml]\n")
+		write(t, filepath.Join(s.repository, "kustomization.yaml"), "resources: [manifests/production]\n")
 		s.env = append(s.env, "ARGOCD_ENV_STATE=state.yaml", "ARGOCD_APP_NAMESPACE=shop")
 		stdout, stderr, code := s.run(t, append(plugin.Spec.Generate.Command, plugin.Spec.Generate.Args...)...)
 		if code != want || strings.HasPrefix(stdout, "apiVersion: v1\nkind: Pod\n") != (want == 0) ||

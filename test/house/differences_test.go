@@ -22,9 +22,11 @@ func TestDifferencesAreListed(t *testing.T) {
 		t.Fatal(err)
 	}
 	pages, err := filepath.Glob(root + "plugins/*/README.md")
-	if err != nil || len(pages) == 0 {
-		t.Fatalf("%d manual pages: %v", len(pages), err)
+	removed, other := filepath.Glob(root + "removed/*/README.md")
+	if err != nil || other != nil || len(pages) == 0 {
+		t.Fatalf("%d manual pages: %v, %v", len(pages), err, other)
 	}
+	pages = append(pages, removed...)
 	for _, page := range pages {
 		text, err := os.ReadFile(page)
 		if err != nil {
@@ -32,7 +34,7 @@ func TestDifferencesAreListed(t *testing.T) {
 		}
 		_, bugs, _ := strings.Cut(string(text), "\n## Bugs\n")
 		bugs, _, _ = strings.Cut(bugs, "\n## ")
-		link := "../plugins/" + filepath.Base(filepath.Dir(page)) + "/README.md#bugs"
+		link := "../" + strings.TrimPrefix(filepath.ToSlash(page), root) + "#bugs"
 		if is, listed := differs.MatchString(bugs), strings.Contains(string(list), link); is != listed {
 			t.Errorf("%s: differs from Kubernetes: %t; docs/differences.md has %s: %t", page, is, link, listed)
 		}

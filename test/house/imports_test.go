@@ -5,6 +5,7 @@
 package house
 
 import (
+	"os"
 	"os/exec"
 	"strings"
 	"testing"
@@ -28,6 +29,17 @@ var rules = []rule{
 		never: []string{"k8s.io/kubernetes/", "k8s.io/apiserver/pkg/admission/plugin/", module + "apiserver", module +
 			"controllers", module + "server", module + "cli"},
 		direct: nil,
+	},
+	{
+		why:    "removed plugins are a library of that size, too",
+		from:   []string{"removed/deny", "removed/init", "removed/internal", "removed/p", "removed/resourcedefaults", "removed/securitycontextdeny"},
+		never:  []string{"k8s.io/kubernetes/", module + "apiserver", module + "controllers", module + "server", module + "cli"},
+		direct: nil,
+	},
+	{
+		why:    "what Kubernetes removed is written against what third parties can use, too",
+		from:   []string{"removed"},
+		direct: []string{module + "internal/"},
 	},
 	{
 		why:  "what runs beside an API server doesn't have one linked in",
@@ -78,7 +90,7 @@ var rules = []rule{
 	},
 	{
 		why:    "API types are for everybody",
-		from:   []string{"apis/"},
+		from:   []string{"apis/", "removed/apis/"},
 		never:  []string{"k8s.io/kubernetes/", module + "apiserver", module + "plugins", module + "chain"},
 		direct: nil,
 	},
@@ -128,37 +140,37 @@ func TestImports(t *testing.T) {
 	}
 }
 
-// What Kubernetes removed is behind one extension point: only package server, which puts the whole
-// together, imports package legacy, and only that and the plugins name the kinds.
-func TestLegacyImports(t *testing.T) {
-	imports, _ := list(t)
-	for pkg := range imports {
-		name := strings.TrimPrefix(pkg, module)
-		for _, imported := range imports[pkg] {
-			if startsWithAny(imported, []string{module + "legacy"}) && name != "server" &&
-				!startsWithAny(name, []string{"legacy"}) {
-				t.Errorf("%s imports %s: only package server does", pkg, imported)
-			}
-			if startsWithAny(imported, []string{module + "apis/admissionregistration", module + "apis/policy",
-				module + "apis/settings"}) && !startsWithAny(name, []string{"apis", "legacy", "plugins/"}) {
-				t.Errorf("%s imports %s: only package legacy and the plugins know kinds that Kubernetes removed", pkg,
-					imported)
-			}
+// What Kubernetes removed is a room of its own: nothing but the programs and their list of plugins imports it, and
+// no test outside of it does.
+func TestNothingNeedsWhatKubernetesRemoved(t *testing.T) {
+	for _, file := range goFiles(t) {
+		text, err := os.ReadFile(root + file)
+		if err != nil {
+			t.Fatal(err)
+		}
+		if strings.Contains(string(text), `"`+module+"removed") &&
+			!startsWithAny(file, []string{"removed/", "cmd/gatehouse/compiled/", "cmd/gatehouse-webhook/", "test/house/"}) {
+			t.Errorf("%s imports what Kubernetes removed", file)
 		}
 	}
 }
+
+// notPlugins are the packages of the removed ones that are no plugins.
+var notPlugins = []string{module + "removed/apis", module + "removed/examples", module + "removed/serving", module + "removed/test"}
 
 // Plugins don't import each other: each can be read, moved and switched off alone.
 func TestPluginsAreApart(t *testing.T) {
 	imports, _ := list(t)
 	for pkg := range imports {
-		if !strings.HasPrefix(pkg, module+"plugins/") {
-			continue
-		}
-		for _, imported := range imports[pkg] {
-			if strings.HasPrefix(imported, module+"plugins/") &&
-				!strings.HasPrefix(imported, module+"plugins/internal/") {
-				t.Errorf("%s imports %s", pkg, imported)
+		for _, folder := range []string{module + "plugins/", module + "removed/"} {
+			if !strings.HasPrefix(pkg, folder) || startsWithAny(pkg, notPlugins) {
+				continue
+			}
+			for _, imported := range imports[pkg] {
+				if startsWithAny(imported, []string{module + "plugins/", module + "removed/"}) &&
+					!startsWithAny(imported, []string{folder + "internal/", module + "removed/apis/"}) {
+					t.Errorf("%s imports %s", pkg, imported)
+				}
 			}
 		}
 	}

@@ -21,7 +21,7 @@ var (
 	starts = regexp.MustCompile(`\b(gatehousetest\.(Start|StartIn|Main|RunSuites)|servertest\.(Start|StartError|NewProcess)|` +
 		`etcd\.Start|review\.Start|server\.New)\(`)
 	// startNone are packages whose tests link the API server and start none.
-	startNone = map[string]bool{"legacy": true}
+	startNone = map[string]bool{"removed/serving": true, "removed/serving/kinds": true, "hack/schemas": true}
 )
 
 // TestShort checks that go test -short starts no server: a package whose tests link the API server

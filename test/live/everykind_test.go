@@ -25,8 +25,8 @@ import (
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/input"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 	"gatehouse.dev/test/servertest"
 )
@@ -51,7 +51,7 @@ func TestEveryKindIsState(t *testing.T) {
 	printed := everyObject(t, p.Connect(t))
 
 	featuregatetesting.SetFeatureGatesDuringTest(t, utilfeature.DefaultFeatureGate, overrides)
-	flags := review.NewFlags(plugins.List)
+	flags := review.NewFlags(compiled.Plugins)
 	var groups cliflag.NamedFlagSets
 	flags.Add(&groups)
 	fs := pflag.NewFlagSet("review", pflag.ContinueOnError)

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/cli"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/input"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -56,7 +56,7 @@ var cluster = sync.OnceValue(func() *servertest.Cluster {
 func run(t *testing.T, args ...string) (stdout, stderr string, code int) {
 	t.Helper()
 	var out, errs bytes.Buffer
-	code = cli.Run(t.Context(), plugins.List, args, &out, &errs)
+	code = cli.Run(t.Context(), compiled.Plugins, args, &out, &errs)
 	return out.String(), errs.String(), code
 }
 

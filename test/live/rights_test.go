@@ -20,9 +20,9 @@ import (
 	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/live"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/review"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/servertest"
@@ -72,11 +72,11 @@ func TestDocumentedRights(t *testing.T) {
 	if err != nil {
 		t.Fatal(err)
 	}
-	if _, err := review.Snapshot(t.Context(), review.Options{Config: server.NewConfig(plugins.List), Live: connected},
+	if _, err := review.Snapshot(t.Context(), review.Options{Config: server.NewConfig(compiled.Plugins), Live: connected},
 		nil); err != nil {
 		t.Fatal(err)
 	}
-	r, err := review.Start(t.Context(), review.Options{Config: server.NewConfig(plugins.List), Live: connected})
+	r, err := review.Start(t.Context(), review.Options{Config: server.NewConfig(compiled.Plugins), Live: connected})
 	if err != nil {
 		t.Fatal(err)
 	}

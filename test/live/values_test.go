@@ -96,7 +96,7 @@ stringData: {k: hush-5}
 				t.Errorf("%s: %s is in the snapshot: %t", values, value, got)
 			}
 		}
-		const note = "values of environment variables, headers, arguments and commands of 1 objects"
+		const note = "values of environment variables, headers, arguments and commands of 1 object"
 		hidden := len(shown) == 2
 		if strings.Contains(stderr, note) != hidden ||
 			strings.Contains(snapshot, "values of environment variables") != hidden {

@@ -52,6 +52,18 @@ func Lacking(t testing.TB, format string, args ...any) {
 	t.Logf("not tested, as it needs "+format, args...)
 }
 
+// EachNight is the environment variable with which tests run that take long, and that few changes can break: CI has it
+// at night.
+const EachNight = "GATEHOUSE_TEST_NIGHTLY"
+
+// Nightly skips a test that runs at night only. It isn't missing then, so All makes no difference.
+func Nightly(t testing.TB) {
+	t.Helper()
+	if os.Getenv(EachNight) == "" {
+		t.Skip("runs with " + EachNight + " in the environment, as at night")
+	}
+}
+
 // leftOut is the reason why a test doesn't run with -short.
 const leftOut = "starts a server, which -short leaves out"
 

@@ -45,8 +45,7 @@ func clusterWith(plugins ...string) *servertest.Cluster {
 
 // simple are plugins that have no configuration and don't get in each other's way: their tests
 // share a server.
-var simple = []string{"AlwaysPullImages", "DenyEscalatingExec", "ExtendedResourceToleration",
-	"LimitPodHardAntiAffinityTopology", "SecurityContextDeny"}
+var simple = []string{"AlwaysPullImages", "ExtendedResourceToleration", "LimitPodHardAntiAffinityTopology"}
 
 // restart is a server that was stopped, started again with these plugins besides the default ones.
 func restart(t testing.TB, stopped *servertest.Cluster, plugins ...string) *servertest.Cluster {

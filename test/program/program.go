@@ -41,13 +41,18 @@ func Build(ctx context.Context, dir string) (string, error) {
 	return file, nil
 }
 
-// BuildGatehouse builds gatehouse into a directory, and is its path. To go test, what it is made of
-// is something that the test reads: a result is remembered until that changes.
+// BuildGatehouse builds gatehouse, puts a link to it into a directory, and returns the link's path. The go command keeps
+// the program, once built. To go test, what it is made of is something that the test reads: a result is remembered
+// until that changes.
 func BuildGatehouse(ctx context.Context, dir string) (string, error) {
 	const main = "gatehouse.dev/cmd/gatehouse"
+	built, err := tool(ctx, main)
+	if err != nil {
+		return "", err
+	}
 	file := filepath.Join(dir, "gatehouse")
-	if output, err := exec.CommandContext(ctx, "go", "build", "-o", file, main).CombinedOutput(); err != nil {
-		return "", fmt.Errorf("building %s: %w: %s", main, err, output)
+	if err := os.Symlink(built, file); err != nil {
+		return "", err
 	}
 	made, err := exec.CommandContext(ctx, "go", "list", "-deps", "-f", `{{with .Module}}{{if .Main}}{{.GoMod}}{{"\n"}}`+
 		`{{$.Dir}}{{range $.GoFiles}}{{"\n"}}{{$.Dir}}/{{.}}{{end}}`+
@@ -63,12 +68,15 @@ func BuildGatehouse(ctx context.Context, dir string) (string, error) {
 	return file, nil
 }
 
-// Kubectl is the path of kubectl of the module's own version; the go command keeps it, once built.
-func Kubectl(ctx context.Context) (string, error) {
-	out, err := exec.CommandContext(ctx, "go", "tool", "-n", "kubectl").Output()
+// Kubectl is the path of kubectl of the module's own version.
+func Kubectl(ctx context.Context) (string, error) { return tool(ctx, "k8s.io/kubernetes/cmd/kubectl") }
+
+// tool returns the path of a tool that go.mod names. The go command builds it the first time, and keeps it.
+func tool(ctx context.Context, name string) (string, error) {
+	out, err := exec.CommandContext(ctx, "go", "tool", "-n", name).Output()
 	var exit *exec.ExitError
 	if errors.As(err, &exit) {
-		return "", fmt.Errorf("building kubectl: %w\n%s", err, exit.Stderr)
+		return "", fmt.Errorf("building %s: %w: %s", name, err, exit.Stderr)
 	}
 	return strings.TrimSpace(string(out)), err
 }

@@ -9,12 +9,15 @@ import (
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
+	apiequality "k8s.io/apimachinery/pkg/api/equality"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/server"
 )
 
 // Whatever somebody writes of a quota is an event of its own for every watch, as it was answered,
@@ -111,5 +114,83 @@ func TestServicesThatTheirStatusCreates(t *testing.T) {
 	}
 	if used := q.Status.Used[corev1.ResourceServices]; used.Value() != 1 {
 		t.Errorf("the quota counts %s", used.String())
+	}
+}
+
+// The answer of a write of a quota is what is stored, so the client can go on with it. A status that it writes
+// counts if nothing else counts: on a kube-apiserver, without the quota controller, without the plugin.
+func TestAnswersAreStored(t *testing.T) {
+	keep := gatehousetest.WithConfig(func(c *server.Config) {
+		c.API.KeepQuotaStatus = server.NewKubeAPIServerConfig(nil).API.KeepQuotaStatus
+		c.Controllers = server.NewKubeAPIServerConfig(nil).Controllers
+	})
+	for name, test := range map[string]struct {
+		option gatehousetest.Option
+		// created is the usage in the answer of a create, written after it was written as 2 of 2, charged after
+		// that when a client has tried to create a second secret.
+		created, written, charged string
+	}{
+		"by default":          {gatehousetest.WithConfig(func(*server.Config) {}), "1", "1", "2"},
+		"as a kube-apiserver": {keep, "1", "2", "2"},
+		"without the quota controller": {gatehousetest.WithControllers("*", "-"+names.ResourceQuotaController), "1", "2",
+			"2"},
+		"without the plugin": {gatehousetest.WithConfig(func(c *server.Config) {
+			c.Admission.Disable = []string{"ResourceQuota"}
+			c.Controllers = server.NewKubeAPIServerConfig(nil).Controllers
+		}), "none", "2", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			const namespace = "written"
+			client := clientOf(gatehousetest.Start(t, test.option))
+			namespaceWith(t, client, namespace, 0)
+			quotas, secrets := client.CoreV1().ResourceQuotas(namespace), client.CoreV1().Secrets(namespace)
+			create := func(name string) error {
+				_, err := secrets.Create(t.Context(), &corev1.Secret{ObjectMeta: metav1.ObjectMeta{Name: name}}, createOptions)
+				return err
+			}
+			if err := create("one"); err != nil {
+				t.Fatal(err)
+			}
+			expect := func(when string, answer *corev1.ResourceQuota, used string) {
+				t.Helper()
+				stored, err := quotas.Get(t.Context(), "q", metav1.GetOptions{})
+				if err != nil {
+					t.Fatal(err)
+				}
+				if !apiequality.Semantic.DeepEqual(stored, answer) {
+					t.Errorf("%s: the answer is %+v, stored is %+v", when, answer, stored)
+				}
+				got := "none"
+				if amount, ok := stored.Status.Used["secrets"]; ok {
+					got = amount.String()
+				}
+				if got != used {
+					t.Errorf("%s: %s are used, want %s", when, got, used)
+				}
+			}
+			q, err := quotas.Create(t.Context(), &corev1.ResourceQuota{ObjectMeta: metav1.ObjectMeta{Name: "q"},
+				Spec: corev1.ResourceQuotaSpec{Hard: corev1.ResourceList{"secrets": resource.MustParse("2")}}}, createOptions)
+			if err != nil {
+				t.Fatal(err)
+			}
+			expect("created", q, test.created)
+			q.Status = corev1.ResourceQuotaStatus{Hard: q.Spec.Hard, Used: corev1.ResourceList{"secrets": resource.MustParse("2")}}
+			if q, err = quotas.UpdateStatus(t.Context(), q, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			expect("its status written", q, test.written)
+			q.Labels = map[string]string{"a": "b"}
+			if q, err = quotas.Update(t.Context(), q, metav1.UpdateOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			expect("a label written", q, test.written)
+			if err := create("two"); apierrors.IsForbidden(err) != (test.written == "2" && test.created != "none") {
+				t.Errorf("the second secret: %v", err)
+			}
+			if q, err = quotas.Get(t.Context(), "q", metav1.GetOptions{}); err != nil {
+				t.Fatal(err)
+			}
+			expect("at the end", q, test.charged)
+		})
 	}
 }

@@ -91,7 +91,7 @@ func awaitLast(t *testing.T, log string) []*recorded.Request {
 
 func readLog(t *testing.T, log string) []*recorded.Request {
 	t.Helper()
-	r, err := recorded.Open([]string{log}, recorded.Options{})
+	r, err := recorded.Open(t.Context(), []string{log}, recorded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

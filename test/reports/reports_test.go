@@ -49,7 +49,7 @@ func TestReports(t *testing.T) {
 			t.Fatal(err)
 		}
 		out := filepath.Join(t.TempDir(), "reports")
-		if err := policyreport.WriteFiles(out, reports); err != nil {
+		if _, err := policyreport.WriteFiles(out, reports); err != nil {
 			t.Fatal(err)
 		}
 		// Discovery shows them a moment after they are established.

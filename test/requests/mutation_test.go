@@ -121,7 +121,7 @@ func TestMutationsAndFieldManagers(t *testing.T) {
 		var got []string
 		for _, entry := range o.ManagedFields {
 			got = append(got,
-				fmt.Sprintf("%s %s %s %s", entry.Manager, entry.Operation, entry.APIVersion, entry.FieldsV1.Raw))
+				fmt.Sprintf("%s %s %s %s", entry.Manager, entry.Operation, entry.APIVersion, entry.FieldsV1.GetRawString()))
 		}
 		if diff := cmp.Diff(want, got); diff != "" {
 			t.Errorf("managed fields (-want +got):\n%s", diff)

@@ -14,7 +14,7 @@ import (
 	"go.etcd.io/etcd/server/v3/storage/wal"
 
 	"gatehouse.dev/cli"
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -47,7 +47,7 @@ func TestMain(m *testing.M) {
 		exitOn(delaySyncs("none"))
 	case "server":
 		exitOn(setClock(os.Getenv(clockAhead)))
-		cli.Main(plugins.List)
+		cli.Main(compiled.Plugins)
 	default:
 		suite.Main(m)
 	}

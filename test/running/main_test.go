@@ -1,9 +1,8 @@
 // Copyright The Gatehouse Authors.
 // SPDX-License-Identifier: Apache-2.0
 
-// Package running_test is about servers rather than requests: whom they believe, what they find of
-// an older cluster, where they find Services, what they say of their health, and what is left of
-// what ended.
+// Package running_test tests servers rather than requests: their authentication, their start on the data of an older
+// cluster, the endpoints of Services, health checks, several servers over one etcd, and what servers leave behind.
 package running_test
 
 import (

@@ -12,9 +12,9 @@ import (
 
 	"sigs.k8s.io/yaml"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/internal/testlog"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/server"
 )
 
@@ -61,7 +61,7 @@ func RuntimeConfig(settings ...string) gatehousetest.Option {
 func StartError(t testing.TB, options ...gatehousetest.Option) error {
 	t.Helper()
 	testlog.Show(t)
-	config := server.NewConfig(plugins.List)
+	config := server.NewConfig(compiled.Plugins)
 	config.API.DataDir = t.TempDir()
 	config.API.SecureServing.BindPort = 0
 	for _, option := range options {

@@ -19,8 +19,8 @@ import (
 	"k8s.io/client-go/tools/clientcmd"
 
 	"gatehouse.dev/cli"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/gatehousetest"
-	"gatehouse.dev/plugins"
 )
 
 // serving is in the environment of the processes.
@@ -29,7 +29,7 @@ const serving = "GATEHOUSE_TEST_PROCESS"
 // A test's binary has all of gatehouse in it, and so can be its process: none is linked for that.
 func init() {
 	if os.Getenv(serving) != "" {
-		cli.Main(plugins.List)
+		cli.Main(compiled.Plugins)
 	}
 }
 

@@ -30,6 +30,7 @@ type Suite struct {
 // they share, and exits. With -short it runs none.
 func (s *Suite) Main(m *testing.M) {
 	needs.NotShort()
+	needs.ManyAtATime()
 	klog.LogToStderr(false) // the tests cause refusals by the dozen
 	klog.SetOutput(io.Discard)
 	os.Exit(s.Run(m))

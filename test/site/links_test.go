@@ -200,7 +200,7 @@ func TestClicks(t *testing.T) {
 		}
 	}
 	var documents []string
-	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "plugins/*/README.md", "examples/*/README.md"} {
+	for _, pattern := range []string{"*.md", "docs/*.md", "docs/*/*.md", "plugins/*/README.md", "removed/*/README.md", "examples/*/README.md", "removed/examples/*/README.md"} {
 		found, err := filepath.Glob(root + "/" + pattern)
 		if err != nil || len(found) == 0 {
 			t.Fatalf("%s: %v", pattern, err)

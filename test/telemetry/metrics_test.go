@@ -23,6 +23,7 @@ import (
 	"k8s.io/component-base/metrics/testutil"
 
 	"gatehouse.dev/internal/webhooktest"
+	"gatehouse.dev/remote/door"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -124,6 +125,7 @@ func use(t *testing.T) {
 // What the server shows of admission is documented, as it is; what is documented is a metric.
 func TestMetricsAreDocumented(t *testing.T) {
 	use(t)
+	door.New() // registers the metrics of webhook mode
 	documents, families := documentedMetrics(t), shown(t)
 	for name, family := range families {
 		if !slices.ContainsFunc(admissions, func(prefix string) bool { return strings.HasPrefix(name, prefix) }) {

@@ -4,9 +4,11 @@
 package webhookbreaker_test
 
 import (
+	"bytes"
 	"context"
 	"encoding/json"
 	"fmt"
+	"io"
 	"net/http"
 	"runtime"
 	"strings"
@@ -39,8 +41,8 @@ func notCalled(t testing.TB) map[string]backend.State {
 	return states
 }
 
-// A backend that fails isn't waited for again, whatever its failure is. When it is back, it is called
-// again, and from then on no call is lost. Answers of 500 never keep it from being called.
+// A backend that can't be reached isn't waited for again. When it is back, it is called again, and from then
+// on no call is lost. Answers of 500 never keep it from being called.
 func TestBreaker(t *testing.T) {
 	for name, fault := range map[string]struct {
 		fail, repair func(*webhooktest.Server)
@@ -48,14 +50,6 @@ func TestBreaker(t *testing.T) {
 		why          string
 	}{
 		"down": {(*webhooktest.Server).Stop, (*webhooktest.Server).Restart, true, "connection refused"},
-		"hangs": {func(b *webhooktest.Server) { b.SetHandler(webhooktest.Hang()) },
-			func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "context deadline exceeded"},
-		"answers too late": {func(b *webhooktest.Server) {
-			b.SetHandler(webhooktest.Delay(1500*time.Millisecond, webhooktest.Allow()))
-		}, func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "context deadline exceeded"},
-		"resets": {func(b *webhooktest.Server) {
-			b.SetHandler(http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }))
-		}, func(b *webhooktest.Server) { b.SetHandler(webhooktest.Allow()) }, true, "stream error"},
 		"loses its certificate": {func(b *webhooktest.Server) {
 			b.UseCertificate(webhooktest.NewAuthority(t).Serving(time.Now().Add(time.Hour), "127.0.0.1"))
 			b.Stop()
@@ -80,7 +74,7 @@ func TestBreaker(t *testing.T) {
 			fault.fail(b)
 			if !fault.opens {
 				for end := time.Now().Add(2 * time.Second); time.Now().Before(end); {
-					if err := write("broken"); err == nil || strings.Contains(err.Error(), "not called") {
+					if err := write("broken"); err == nil || strings.Contains(err.Error(), "not asked") {
 						t.Errorf("the error is %v", err)
 					}
 				}
@@ -88,7 +82,7 @@ func TestBreaker(t *testing.T) {
 				var err error
 				servertest.Eventually(t, "calls to fail at once", func() bool {
 					err = write("broken")
-					return err != nil && strings.Contains(err.Error(), "not called, as all calls since ")
+					return err != nil && strings.Contains(err.Error(), "not asked, as no connection could be made since ")
 				})
 				if !strings.Contains(err.Error(), fault.why) {
 					t.Errorf("the error is %v, want %s", err, fault.why)
@@ -116,6 +110,72 @@ func TestBreaker(t *testing.T) {
 			writes.Wait()
 			remove()
 		})
+	}
+}
+
+// A tenant's objects that a webhook takes too long to judge, or breaks connections about, or answers about with
+// nonsense, fail by themselves. The objects of others are judged as before, under either failure policy.
+func TestBesideATenantsFailures(t *testing.T) {
+	for name, handler := range map[string]http.Handler{
+		"slow":    webhooktest.Hang(),
+		"breaks":  http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) }),
+		"fails":   webhooktest.Status(500, "text/plain", "no"),
+		"garbage": webhooktest.HTML(),
+	} {
+		for _, policy := range []admissionregistrationv1.FailurePolicyType{admissionregistrationv1.Fail,
+			admissionregistrationv1.Ignore} {
+			t.Run(name+"/"+string(policy), func(t *testing.T) {
+				t.Parallel()
+				ns := namespace(t)
+				b := webhooktest.New(t, http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+					body, err := io.ReadAll(r.Body)
+					if err != nil {
+						return
+					}
+					r.Body = io.NopCloser(bytes.NewReader(body))
+					switch {
+					case bytes.Contains(body, []byte(`"name":"tenant`)):
+						handler.ServeHTTP(w, r)
+					case bytes.Contains(body, []byte(`"name":"bad`)):
+						webhooktest.Deny(http.StatusForbidden, "it is bad").ServeHTTP(w, r)
+					default:
+						webhooktest.Allow().ServeHTTP(w, r)
+					}
+				}))
+				install(t, ns, b, policy)
+				ctx, stop := context.WithCancel(t.Context())
+				var attacking sync.WaitGroup
+				failed := make(chan error, 1000)
+				for i := range 4 {
+					attacking.Go(func() {
+						for ctx.Err() == nil {
+							select {
+							case failed <- create(ctx, ns, fmt.Sprint("tenant-", i)):
+							case <-ctx.Done():
+							}
+						}
+					})
+				}
+				for range 5 { // for three timeouts, at least, which are a second each
+					if err := <-failed; (err == nil) != (policy == admissionregistrationv1.Ignore) {
+						t.Errorf("the tenant's write: %v", err)
+					}
+				}
+				for end := time.Now().Add(4 * time.Second); time.Now().Before(end); {
+					if err := create(t.Context(), ns, "good"); err != nil {
+						t.Errorf("a good object: %v", err)
+					}
+					if err := create(t.Context(), ns, "bad"); err == nil || !strings.Contains(err.Error(), "it is bad") {
+						t.Errorf("a bad object: %v", err)
+					}
+				}
+				stop()
+				attacking.Wait()
+				if state, open := notCalled(t)[b.Address()]; open {
+					t.Errorf("it isn't called: %+v", state)
+				}
+			})
+		}
 	}
 }
 
@@ -162,7 +222,7 @@ func TestBreakerEndsWithConfiguration(t *testing.T) {
 	remove()
 	servertest.Eventually(t, "the backend to be forgotten, and nobody to connect to it", func() bool {
 		_, known := notCalled(t)[b.Address()]
-		return !known && stacksWith("backend.(*breaker).run") == 0
+		return !known && stacksWith("backend.(*connPool).probe") == 0
 	})
 }
 
@@ -190,13 +250,13 @@ func TestManyDeadBackends(t *testing.T) {
 		}
 		return len(notCalled(t)) == 50
 	})
-	if probing := stacksWith("backend.(*breaker).run"); probing != 50 {
+	if probing := stacksWith("backend.(*connPool).probe"); probing != 50 {
 		t.Errorf("%d goroutines connect to 50 backends", probing)
 	}
 	for _, remove := range removes {
 		remove()
 	}
 	servertest.Eventually(t, "the backends to be forgotten", func() bool {
-		return len(notCalled(t)) == 0 && stacksWith("backend.(*breaker).run") == 0
+		return len(notCalled(t)) == 0 && stacksWith("backend.(*connPool).probe") == 0
 	})
 }

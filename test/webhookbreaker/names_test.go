@@ -82,7 +82,7 @@ func TestBreakerOfLostName(t *testing.T) {
 	b.Restart()
 	servertest.Eventually(t, "calls to fail at once", func() bool {
 		err = create(t.Context(), ns, "broken")
-		return err != nil && strings.Contains(err.Error(), "not called, as all calls since ")
+		return err != nil && strings.Contains(err.Error(), "not asked, as no connection could be made since ")
 	})
 	if !strings.Contains(err.Error(), "no such host") {
 		t.Errorf("the error is %v", err)

@@ -28,9 +28,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/gatehousetest"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/remote/command"
 	"gatehouse.dev/server"
 	"gatehouse.dev/test/needs"
@@ -43,7 +43,7 @@ const replicating = "GATEHOUSE_TEST_REPLICA"
 // The tests' binary is a replica, too, with two plugins that no cluster should have.
 func init() {
 	if os.Getenv(replicating) != "" {
-		command.Main(append(plugins.List, panics, slow))
+		command.Main(append(compiled.Plugins, panics, slow))
 	}
 }
 
@@ -162,7 +162,7 @@ func run(t testing.TB, program string, flags ...string) *replica {
 	}
 	go func() {
 		for lines := bufio.NewScanner(io.TeeReader(stdout, &r.out)); lines.Scan(); {
-			if strings.Contains(lines.Text(), "is ready on port") {
+			if strings.Contains(lines.Text(), "is ready, and is asked") {
 				close(r.registered)
 			}
 		}

@@ -15,6 +15,7 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/gatehousetest"
+	"gatehouse.dev/test/needs"
 	"gatehouse.dev/test/program"
 	"gatehouse.dev/test/servertest"
 )
@@ -28,6 +29,7 @@ const (
 // The program is small, and stays so beside a cluster of 1,000 namespaces and 10,000 pods: with
 // five plugins that many would run, and with the one besides that keeps something of every pod.
 func TestSize(t *testing.T) {
+	needs.Nightly(t)
 	t.Parallel()
 	file, err := program.Build(t.Context(), t.TempDir())
 	if err != nil {

@@ -20,9 +20,9 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
 	"gatehouse.dev/cli"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/recorded"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/test/servertest"
 )
 
@@ -52,7 +52,7 @@ func TestWhyAsksAReplica(t *testing.T) {
 	token := "--token=" + request.Status.Token
 	why := func(flags ...string) (int, string) {
 		var out bytes.Buffer
-		code := cli.Run(t.Context(), plugins.List, append([]string{"why", "service/external", "-n", namespace,
+		code := cli.Run(t.Context(), compiled.Plugins, append([]string{"why", "service/external", "-n", namespace,
 			"--kubeconfig=" + cluster.Kubeconfig}, flags...), &out, &out)
 		return code, out.String()
 	}
@@ -103,7 +103,7 @@ func TestRecord(t *testing.T) {
 		t.Fatal(err)
 	}
 	<-r.exited
-	log, err := recorded.Open([]string{path}, recorded.Options{})
+	log, err := recorded.Open(t.Context(), []string{path}, recorded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

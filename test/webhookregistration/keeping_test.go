@@ -15,6 +15,7 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionv1 "k8s.io/api/admission/v1"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
+	appsv1 "k8s.io/api/apps/v1"
 	coordinationv1 "k8s.io/api/coordination/v1"
 	corev1 "k8s.io/api/core/v1"
 	discoveryv1 "k8s.io/api/discovery/v1"
@@ -23,8 +24,8 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/plugin"
-	"gatehouse.dev/plugins"
 	"gatehouse.dev/plugins/alwayspullimages"
 	"gatehouse.dev/plugins/ownerreferencespermissionenforcement"
 	"gatehouse.dev/remote/registration"
@@ -228,29 +229,80 @@ func TestSomebodyElses(t *testing.T) {
 	}
 }
 
-// Uninstalled while replicas run, nothing comes back until they are started again.
+// wantGone fails the test if something is left that replicas keep.
+func (i *installation) wantGone() {
+	i.t.Helper()
+	_, err := i.cluster.Client.CoordinationV1().Leases(namespace).Get(i.t.Context(), name, metav1.GetOptions{})
+	if !apierrors.IsNotFound(err) || i.mutating() != nil || i.secret() != nil {
+		i.t.Errorf("it is still there, or again: %v, %v, %v", i.mutating(), i.secret(), err)
+	}
+}
+
+// Nothing is removed while a replica runs that nobody ends. Without replicas all goes, and comes back when one is
+// started.
 func TestUninstall(t *testing.T) {
 	i := install(t, 2, 0, nil)
+	err := registration.Remove(t.Context(), i.cluster.Client, name, namespace, nil)
+	if err == nil || !strings.Contains(err.Error(), `runs, and keeps the webhook configurations "gatehouse": end it`) {
+		t.Errorf("while replicas run: %v", err)
+	}
+	i.eventuallyAsked()
+	for _, r := range i.running() {
+		r.stop()
+	}
 	if err := registration.Remove(t.Context(), i.cluster.Client, name, namespace, nil); err != nil {
 		t.Fatal(err)
 	}
+	i.wantGone()
 	i.eventuallyNotAsked()
-	for _, r := range i.running() {
-		if err := <-r.kept; !errors.Is(err, registration.ErrRemoved) {
-			t.Error(err)
-		}
-		i.clock.ahead(24 * lastRetry)
-		if err := r.certificates.Ready(); err != nil { // it goes on serving
-			t.Error(err)
-		}
-		r.stop()
-	}
-	if _, err := i.cluster.Client.CoordinationV1().Leases(namespace).Get(t.Context(), name,
-		metav1.GetOptions{}); !apierrors.IsNotFound(err) || i.mutating() != nil || i.secret() != nil {
-		t.Errorf("it is still there, or again: %v, %v, %v", i.mutating(), i.secret(), err)
-	}
 	i.start(i.clock, nil).ready()
 	i.eventuallyAsked()
+}
+
+// The replicas of a Deployment are ended. API servers don't call them while they end.
+func TestUninstallDeployment(t *testing.T) {
+	i := install(t, 2, 0, nil)
+	client, ctx := i.cluster.Client, t.Context()
+	labels := map[string]string{"app.kubernetes.io/name": "gatehouse", "app.kubernetes.io/instance": name}
+	pod := servertest.Pod("replica")
+	pod.Labels = labels
+	deployment := &appsv1.Deployment{ObjectMeta: metav1.ObjectMeta{Name: name, Labels: labels}}
+	deployment.Spec = appsv1.DeploymentSpec{Replicas: new(int32(2)), Selector: &metav1.LabelSelector{MatchLabels: labels},
+		Template: corev1.PodTemplateSpec{ObjectMeta: metav1.ObjectMeta{Labels: labels}, Spec: pod.Spec}}
+	deployments, pods := client.AppsV1().Deployments(namespace), client.CoreV1().Pods(namespace)
+	if _, err := deployments.Create(ctx, deployment, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	t.Cleanup(func() {
+		if err := deployments.Delete(context.Background(), name, metav1.DeleteOptions{}); err != nil {
+			t.Error(err)
+		}
+	})
+	if _, err := pods.Create(ctx, pod, metav1.CreateOptions{}); err != nil {
+		t.Fatal(err)
+	}
+	removed := make(chan error, 1)
+	go func() { removed <- registration.Remove(ctx, client, name, namespace, nil) }()
+	servertest.Eventually(t, "no replicas to be wanted", func() bool {
+		d, err := deployments.Get(ctx, name, metav1.GetOptions{})
+		return err == nil && *d.Spec.Replicas == 0
+	})
+	for _, r := range i.running() {
+		r.stop()
+	}
+	servertest.Eventually(t, "the configuration to go", func() bool { return i.mutating() == nil })
+	select {
+	case err := <-removed:
+		t.Errorf("it doesn't wait for the pod: %v", err)
+	default:
+	}
+	if err := pods.Delete(ctx, pod.Name, metav1.DeleteOptions{GracePeriodSeconds: new(int64)}); err != nil {
+		t.Fatal(err)
+	}
+	if err := <-removed; err != nil {
+		t.Error(err)
+	}
+	i.wantGone()
 }
 
 // The namespace is made where there is none, and when it goes, the configurations go with it,
@@ -385,7 +437,7 @@ func TestMatchConditions(t *testing.T) {
 // nothing is to be repaired.
 func TestAccepted(t *testing.T) {
 	var outside []plugin.Descriptor
-	for _, p := range plugins.List {
+	for _, p := range compiled.Plugins {
 		if p.Server.Only == "" {
 			outside = append(outside, p)
 		}

@@ -121,6 +121,48 @@ func TestStatefulSet(t *testing.T) {
 	}
 }
 
+// A pod gets the claims that it has templates for, as far as the quota of its namespace has room.
+func TestClaimsOfPods(t *testing.T) {
+	t.Parallel()
+	c := cluster()
+	ns := c.Namespace(t, nil)
+	create(t, c.Client.ResourceV1().DeviceClasses().Create, `{metadata: {name: gpu.example.com}}`)
+	create(t, c.Client.ResourceV1().ResourceClaimTemplates(ns).Create, `{metadata: {name: one}, spec: {spec: {devices: {
+		requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}}}`)
+	create(t, c.Client.CoreV1().ResourceQuotas(ns).Create, `{metadata: {name: q}, spec: {hard: {
+		gpu.example.com.deviceclass.resource.k8s.io/devices: "1", requests.storage: 2Gi}}}`)
+	pods := c.Client.CoreV1().Pods(ns)
+	for _, name := range []string{"a", "b"} {
+		create(t, pods.Create, `{metadata: {name: `+name+`}, spec: {resourceClaims: [{name: g, resourceClaimTemplateName: one}],
+			containers: [{name: c, image: i, resources: {claims: [{name: g}]}}], volumes: [{name: v, ephemeral: {
+			volumeClaimTemplate: {spec: {accessModes: [ReadWriteOnce], resources: {requests: {storage: 2Gi}}}}}}]}}`)
+	}
+	servertest.Retry(t, "events of refused claims", func() error {
+		claims, err := c.Client.ResourceV1().ResourceClaims(ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		volumes, err := c.Client.CoreV1().PersistentVolumeClaims(ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		events, err := c.Client.CoreV1().Events(ns).List(t.Context(), metav1.ListOptions{})
+		if err != nil {
+			return err
+		}
+		refused := 0
+		for _, e := range events.Items {
+			if strings.Contains(e.Message, "exceeded quota: q") {
+				refused++
+			}
+		}
+		if len(claims.Items) != 1 || len(volumes.Items) != 1 || refused < 2 {
+			return fmt.Errorf("%d resource claims, %d volume claims, %d refusals", len(claims.Items), len(volumes.Items), refused)
+		}
+		return nil
+	})
+}
+
 // A DaemonSet makes a pod for every node of its own, and deletes it when the node is none any more.
 func TestDaemonSet(t *testing.T) {
 	t.Parallel()

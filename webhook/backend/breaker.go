@@ -4,291 +4,168 @@
 package backend
 
 import (
-	"context"
-	"errors"
 	"fmt"
-	"sync"
 	"time"
 
 	"k8s.io/klog/v2"
-
-	"gatehouse.dev/internal/timeshare"
 )
 
 const (
-	// A breaker opens after failuresToOpen calls in a row have failed, if the first of them failed at
-	// least failingToOpen ago: a backend that restarts breaks off many calls at once.
-	failuresToOpen = 3
-	failingToOpen  = time.Second
+	// An endpoint isn't called if no connection to it could be made for failingToOpen.
+	failingToOpen = time.Second
 
 	// probeInterval is the time between probes, probeTimeout how long one may take.
 	probeInterval = time.Second
-	probeTimeout  = 5 * time.Second
+	probeTimeout  = 10 * time.Second
 
-	// shareToCount is how long a call must have taken to count if it was given up because the request
-	// can do without it.
-	shareToCount = time.Second
-
-	// forgetAfter is how long a breaker is kept that no call has met.
+	// forgetAfter is how long a breaker stays open that no call has met.
 	forgetAfter = 10 * time.Minute
 )
 
-// errTimeout is the cause of the end of a call that has taken the webhook's own timeout. Its text is
-// that of the end of a deadline, since an http.Transport returns the cause.
-var errTimeout = fmt.Errorf("%w", context.DeadlineExceeded)
-
-// NotCalledError is the error of a call that wasn't made, because earlier ones to the backend failed.
+// NotCalledError is the error of a call that wasn't made, because no connection can be made.
 type NotCalledError struct {
-	Since time.Time // the time of the first failure
+	Since time.Time // the time of the first attempt
 	Why   error     // the last failure
 }
 
 func (e *NotCalledError) Error() string {
-	return fmt.Sprintf("not called, as all calls since %s have failed (%v); the server tries to connect every second",
+	return fmt.Sprintf("not asked, as no connection could be made since %s (%v); the server tries every second",
 		e.Since.UTC().Format(time.RFC3339), e.Why)
 }
 
-// breaker keeps calls from a backend that doesn't answer. Each address of a connPool has its own.
+// breaker keeps calls from an endpoint that can't be reached. Guarded by connPool.mu.
 //
-// It opens when calls fail in a row, because no connection can be made, the connection breaks, or
-// the webhook's own timeout passes. An answer of any kind is a success. While it is open, calls fail
-// at once, and a single goroutine finds out when the backend is back:
-//
-//   - It connects every second, with a TLS handshake. If that failed before and works now, the
-//     breaker closes.
-//   - If it works from the beginning, connections aren't what is wrong. Then the goroutine sends one
-//     of the reviews that calls have at that time. No client waits for it. The breaker closes if it is
-//     answered.
-//
-// If no call comes for ten minutes, the breaker closes.
+// It opens when no connection could be made for a second, and closes when one is made. While it is
+// open, a goroutine tries to connect every second. Nothing that happens to a call once it has a
+// connection counts: clients choose the objects that a backend takes long to judge, or fails about. A
+// dial doesn't end with the calls that wait for it: clients choose how long they wait.
 type breaker struct {
-	pool    *connPool
-	address string
-	// reviews takes a call's review when the goroutine waits for one.
-	reviews chan sendFunc
-
-	mu       sync.Mutex
-	open     bool
-	failures int       // in a row
-	since    time.Time // of the first failure
-	last     time.Time // of the last failure, or of the last call that met the open breaker
-	why      error     // the last failure
-	refused  int64     // calls since it opened
-	probed   time.Time // of the last probe
-	probe    error     // its error
+	isOpen bool
+	since  time.Time // when the first attempt began since a connection was made
+	tried  time.Time // when the last one ended
+	why    error     // its error; nil if a connection was made
+	made   time.Time // when a connection was last made
+	// notMade counts the calls that weren't made since it opened, used is when the last one came.
+	notMade int64
+	used    time.Time
 }
 
-// sendFunc sends a review whose answer nobody waits for, and reports whether there was an answer.
-type sendFunc func(context.Context) bool
-
-// isFailure reports whether the error of a call that began at start says something about the backend:
-// not if the client or the request's time ended it. Otherwise clients could open a breaker for all.
-func isFailure(ctx context.Context, start time.Time, err error) bool {
-	switch cause := context.Cause(ctx); {
-	case errors.Is(err, context.Canceled):
-		return false
-	case cause == nil, cause == errTimeout:
-		return true
+// note notes the end of an attempt to connect that began at a time. With p.mu held.
+func (p *connPool) note(peer *peer, address string, began time.Time, err error) {
+	b := &peer.breaker
+	switch {
+	case p.peers[address] != peer:
+	case err == nil:
+		b.made, b.why = time.Now(), nil
+		p.closeBreaker(b, address)
+	case began.Before(b.made): // another attempt was more successful
 	default:
-		return timeshare.IsUsedUp(ctx) && timeshare.HadOwnTime(ctx) && time.Since(start) >= shareToCount
-	}
-}
-
-// refuse returns the error of a call that isn't made. It offers the call's review as the one that
-// finds out whether the backend is back.
-func (b *breaker) refuse(send sendFunc) error {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.refused++
-	b.last = time.Now()
-	refusedTotal.WithLabelValues(b.pool.tls.ServerName, b.address).Inc()
-	select {
-	case b.reviews <- send:
-	default:
-	}
-	return &NotCalledError{Since: b.since, Why: b.why}
-}
-
-// isOpen reports whether calls fail at once.
-func (b *breaker) isOpen() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return b.open
-}
-
-// succeeded notes a call that was answered.
-func (b *breaker) succeeded() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.open {
-		b.failures = 0
-	}
-}
-
-// failed notes a call that began at start and failed.
-func (b *breaker) failed(start time.Time, err error, timedOut bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if b.open {
-		return
-	}
-	b.last, b.why = time.Now(), err
-	if b.failures++; b.failures == 1 {
-		if b.since = b.last; timedOut {
-			b.since = start
+		if b.why == nil {
+			b.since = began
+		}
+		b.why, b.tried = err, time.Now()
+		if p.breaks && !b.isOpen && b.tried.Sub(b.since) >= failingToOpen && p.inUse.Err() == nil {
+			p.openBreaker(peer, address)
 		}
 	}
-	if b.failures < failuresToOpen || b.last.Sub(b.since) < failingToOpen {
-		return
-	}
-	b.open, b.refused, b.probed, b.probe = true, 0, time.Time{}, nil
-	openCount.WithLabelValues(b.pool.tls.ServerName, b.address).Inc()
-	openedTotal.WithLabelValues(b.pool.tls.ServerName, b.address).Inc()
-	klog.Warningf("Webhook backend %s at %s isn't called any more until it is back: %d calls in a row failed since %s: %v",
-		b.pool.tls.ServerName, b.address, b.failures, b.since.UTC().Format(time.RFC3339), err)
-	go b.run(b.pool.inUse)
 }
 
-// run finds out when the backend is back, and closes the breaker then. It ends with ctx.
-func (b *breaker) run(ctx context.Context) {
-	defer b.close()
-	wasDown := false
-	for ctx.Err() == nil && !b.isForgotten() {
-		next := time.After(probeInterval)
-		err := b.pool.probe(ctx, b.address)
-		b.mu.Lock()
-		b.probed, b.probe = time.Now(), err
-		b.mu.Unlock()
-		if err == nil && wasDown {
+func (p *connPool) openBreaker(peer *peer, address string) {
+	b := &peer.breaker
+	b.isOpen, b.notMade, b.used = true, 0, time.Now()
+	openCount.WithLabelValues(p.tls.ServerName, address).Inc()
+	openedTotal.WithLabelValues(p.tls.ServerName, address).Inc()
+	klog.Warningf("Webhook backend %s at %s isn't called until a connection can be made; since %s none could: %v",
+		p.tls.ServerName, address, b.since.UTC().Format(time.RFC3339), b.why)
+	go p.probe(peer, address)
+}
+
+func (p *connPool) closeBreaker(b *breaker, address string) {
+	if !b.isOpen {
+		return
+	}
+	b.isOpen, b.why = false, nil
+	openCount.WithLabelValues(p.tls.ServerName, address).Dec()
+	klog.Warningf("Webhook backend %s at %s is called again: it wasn't for %d calls since %s",
+		p.tls.ServerName, address, b.notMade, b.since.UTC().Format(time.RFC3339))
+}
+
+// probe tries to connect until the breaker is closed. It closes it if no call comes for a long time.
+func (p *connPool) probe(peer *peer, address string) {
+	for {
+		select {
+		case <-time.After(probeInterval):
+		case <-p.inUse.Done():
 			return
 		}
-		if err != nil {
-			wasDown = true
-			select {
-			case <-next:
-			case <-ctx.Done():
-			}
-			continue
+		p.mu.Lock()
+		if time.Since(peer.breaker.used) > forgetAfter {
+			p.closeBreaker(&peer.breaker, address)
 		}
-		select {
-		case send := <-b.reviews:
-			if send(ctx) {
-				return
-			}
-			select {
-			case <-next:
-			case <-ctx.Done():
-			}
-		case <-next:
-		case <-ctx.Done():
+		if !peer.breaker.isOpen {
+			p.mu.Unlock()
+			return
 		}
+		d := p.startDial(peer, address, probeTimeout)
+		p.mu.Unlock()
+		<-d.done
 	}
 }
 
-// isForgotten reports whether no call has come for a long time.
-func (b *breaker) isForgotten() bool {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	return time.Since(b.last) > forgetAfter
-}
-
-func (b *breaker) close() {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	b.open, b.failures = false, 0
-	openCount.WithLabelValues(b.pool.tls.ServerName, b.address).Dec()
-	klog.Warningf("Webhook backend %s at %s is called again: it wasn't for %d calls since %s",
-		b.pool.tls.ServerName, b.address, b.refused, b.since.UTC().Format(time.RFC3339))
-}
-
-// probe connects to address and verifies the server.
-func (p *connPool) probe(ctx context.Context, address string) error {
-	ctx, cancel := context.WithTimeout(ctx, probeTimeout)
-	defer cancel()
-	conn, err := p.handshake(ctx, address)
-	if err != nil {
-		return err
-	}
-	_ = conn.Close()
-	return nil
-}
-
-// breaker returns the breaker of an address, nil if there is none and create isn't set.
-func (p *connPool) breaker(address string, create bool) *breaker {
+// notCalled returns the error of a call that isn't to be made to address; nil if it is.
+func (p *connPool) notCalled(address string) error {
 	p.mu.Lock()
 	defer p.mu.Unlock()
-	b := p.breakers[address]
-	if b != nil || !create {
-		return b
+	peer := p.peers[address]
+	if peer == nil || !peer.breaker.isOpen {
+		return nil
 	}
-	// Endpoints come and go: forget those that are gone.
-	for other, b := range p.breakers {
-		if b.isForgotten() && !b.isOpen() {
-			delete(p.breakers, other)
+	for _, c := range peer.conns {
+		if !closed(c) {
+			return nil
 		}
 	}
-	b = &breaker{pool: p, address: address, reviews: make(chan sendFunc)}
-	p.breakers[address] = b
-	return b
+	peer.breaker.used = time.Now()
+	return &NotCalledError{Since: peer.breaker.since, Why: peer.breaker.why}
 }
 
-// observe notes the result of a call to address.
-func (c *Client) observe(ctx context.Context, address string, start time.Time, err error) {
-	switch {
-	case !c.breaks:
-	case err == nil:
-		if b := c.conns.breaker(address, false); b != nil {
-			b.succeeded()
-		}
-	case isFailure(ctx, start, err):
-		c.conns.breaker(address, true).failed(start, err, ctx.Err() != nil)
+// countNotMade counts a call that wasn't made, since no endpoint is called, among those of address.
+func (p *connPool) countNotMade(address string) {
+	p.mu.Lock()
+	defer p.mu.Unlock()
+	if peer := p.peers[address]; peer != nil {
+		peer.breaker.notMade++
 	}
+	refusedTotal.WithLabelValues(p.tls.ServerName, address).Inc()
 }
 
-// State describes a backend that isn't called.
+// State describes an endpoint of a backend that isn't called.
 type State struct {
 	// Server is the name by which the backend's certificate is verified, Address where it is called.
 	Server  string    `json:"server"`
 	Address string    `json:"address"`
-	Since   time.Time `json:"since"` // the first failure
-	Why     string    `json:"why"`   // the last failure
-	// NotMade counts the calls that weren't made.
+	Since   time.Time `json:"since"` // when the first attempt to connect began that failed
+	// Probed is the time of the last attempt to connect, Why its error.
+	Probed time.Time `json:"lastProbe"`
+	Why    string    `json:"why"`
+	// NotMade counts the calls that weren't made. One for which there are several endpoints, none of
+	// which is called, counts at one of them.
 	NotMade int64 `json:"callsNotMade"`
-	// Probed is the time of the last attempt to connect, Probe its error.
-	Probed *time.Time `json:"lastProbe,omitempty"`
-	Probe  string     `json:"lastProbeError,omitempty"`
 }
 
-// NotCalled returns the backends that this process doesn't call, because they don't answer.
+// NotCalled returns the endpoints that this process doesn't call, because it can't connect to them.
 func NotCalled() []State {
 	states := []State{}
 	connPools.mu.Lock()
 	defer connPools.mu.Unlock()
 	for _, p := range connPools.all {
 		p.mu.Lock()
-		for _, b := range p.breakers {
-			if s, open := b.state(); open {
-				states = append(states, s)
+		for address, peer := range p.peers {
+			if b := &peer.breaker; b.isOpen {
+				states = append(states, State{p.tls.ServerName, address, b.since, b.tried, b.why.Error(), b.notMade})
 			}
 		}
 		p.mu.Unlock()
 	}
 	return states
-}
-
-func (b *breaker) state() (s State, open bool) {
-	b.mu.Lock()
-	defer b.mu.Unlock()
-	if !b.open {
-		return s, false
-	}
-	s = State{Server: b.pool.tls.ServerName, Address: b.address, Since: b.since, Why: b.why.Error(), NotMade: b.refused}
-	if !b.probed.IsZero() {
-		probed := b.probed
-		s.Probed = &probed
-	}
-	if b.probe != nil {
-		s.Probe = b.probe.Error()
-	}
-	return s, true
 }

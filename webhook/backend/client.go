@@ -59,11 +59,12 @@ func hasTrace(req *http.Request) bool {
 
 // Client calls one webhook. It is safe for concurrent use.
 type Client struct {
-	url       *url.URL               // as users know it
-	resolve   func() (string, error) // returns the host and port to connect to; nil: those of url
+	url       *url.URL // as users know it
 	transport http.RoundTripper
 	conns     *connPool // below transport; nil if it uses none
-	breaks    bool      // whether conns' breakers are used
+	// resolve returns a host and port to connect to, if it can other than those that have been tried;
+	// nil: those of url.
+	resolve func(tried []string) (string, error)
 
 	// anonymous reports whether it has no credentials, and verifies the backend's certificate.
 	anonymous bool
@@ -142,7 +143,7 @@ func (c *Client) headerFor(ctx context.Context) (http.Header, error) {
 func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration) ([]byte, error) {
 	if timeout > 0 {
 		var cancel context.CancelFunc
-		ctx, cancel = context.WithTimeoutCause(ctx, timeout, errTimeout)
+		ctx, cancel = context.WithTimeout(ctx, timeout)
 		defer cancel()
 	}
 	header, err := c.headerFor(ctx)
@@ -151,13 +152,7 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 		return nil, c.urlError(query, err)
 	}
 	for retry := 0; ; retry++ {
-		address, err := c.choose(header, body, timeout)
-		if err != nil {
-			return nil, c.urlError(query, err)
-		}
-		start := time.Now()
-		resp, answer, err := c.exchange(ctx, address, header, body, query)
-		c.observe(ctx, address, start, err)
+		resp, answer, err := c.exchange(ctx, header, body, query)
 		if resp == nil {
 			return nil, c.urlError(query, err)
 		}
@@ -174,41 +169,76 @@ func (c *Client) Post(ctx context.Context, body [][]byte, timeout time.Duration)
 	}
 }
 
-// choose returns the host and port to connect to: one whose breaker lets the call pass, if a few
-// attempts find one.
-func (c *Client) choose(header http.Header, body [][]byte, timeout time.Duration) (string, error) {
-	var refused error
-	for range 4 {
-		address := hostPort(c.url)
-		if c.resolve != nil {
-			var err error
-			if address, err = c.resolve(); err != nil {
-				return "", err
+// exchange sends a request to an endpoint, and reads the answer's body. If no connection can be made it
+// takes another endpoint. A request that may have been sent is not sent to another one. If there is an
+// error but the response isn't nil, it is one of reading the body.
+func (c *Client) exchange(ctx context.Context, header http.Header, body [][]byte, query string) (*http.Response,
+	[]byte, error) {
+	var (
+		tried   []string
+		slow    string // the first endpoint that took longer than the call's patience
+		failure error
+	)
+	for {
+		address, err := c.endpoint(tried)
+		if slices.Contains(tried, address) || err != nil && len(tried) > 0 {
+			break // there is no other
+		}
+		if err != nil {
+			return nil, nil, err
+		}
+		tried = append(tried, address)
+		if c.conns != nil {
+			if err := c.conns.notCalled(address); err != nil {
+				failure = cmp.Or(failure, err)
+				continue
 			}
 		}
-		if !c.breaks {
-			return address, nil
+		resp, answer, err := c.receive(c.impatiently(ctx), address, header, body, query)
+		unconnected, ok := errors.AsType[*unconnectedError](err)
+		if !ok || ctx.Err() != nil {
+			return resp, answer, err
 		}
-		b := c.conns.breaker(address, false)
-		if b == nil || !b.isOpen() {
-			return address, nil
-		}
-		refused = b.refuse(func(ctx context.Context) bool {
-			ctx, cancel := context.WithTimeout(ctx, cmp.Or(timeout, dialTimeout))
-			defer cancel()
-			_, _, err := c.exchange(ctx, address, header, body, timeoutQuery(ctx))
-			return err == nil
-		})
-		if c.resolve == nil {
-			break
+		failure = unconnected.error
+		if failure == errImpatient {
+			slow = cmp.Or(slow, address)
 		}
 	}
-	return "", refused
+	if slow != "" {
+		resp, answer, err := c.receive(ctx, slow, header, body, query)
+		if unconnected, ok := errors.AsType[*unconnectedError](err); ok {
+			err = unconnected.error
+		}
+		return resp, answer, err
+	}
+	if _, ok := failure.(*NotCalledError); ok {
+		c.conns.countNotMade(tried[0])
+	}
+	return nil, nil, failure
 }
 
-// exchange sends a request to address and reads the answer's body. If there is an error but the
-// response isn't nil, it is one of reading the body.
-func (c *Client) exchange(ctx context.Context, address string, header http.Header, body [][]byte, query string) (
+// impatiently returns a context for a request to one of several endpoints.
+func (c *Client) impatiently(ctx context.Context) context.Context {
+	if c.resolve == nil || c.conns == nil {
+		return ctx
+	}
+	patience := maxPatience
+	if deadline, ok := ctx.Deadline(); ok {
+		patience = min(patience, time.Until(deadline)/2)
+	}
+	return context.WithValue(ctx, patienceKey{}, patience)
+}
+
+// endpoint returns the host and port of an endpoint that hasn't been tried, if there is one.
+func (c *Client) endpoint(tried []string) (string, error) {
+	if c.resolve == nil {
+		return hostPort(c.url), nil
+	}
+	return c.resolve(tried)
+}
+
+// receive sends a request to address and reads the answer's body.
+func (c *Client) receive(ctx context.Context, address string, header http.Header, body [][]byte, query string) (
 	*http.Response, []byte, error) {
 	resp, err := c.send(ctx, address, header, body, query)
 	if err != nil {

@@ -46,6 +46,7 @@ var connPools = struct {
 type connPool struct {
 	users   map[*Pool]bool // guarded by connPools.mu
 	proxied bool           // whether proxies of the environment are used, by http1
+	breaks  bool           // whether endpoints that can't be reached aren't called
 	dialTCP func(ctx context.Context, network, address string) (net.Conn, error)
 	tls     *tls.Config // of connections that may agree on HTTP/2
 
@@ -56,8 +57,7 @@ type connPool struct {
 	mu    sync.Mutex
 	http1 *http.Transport  // for backends that don't speak HTTP/2
 	peers map[string]*peer // by address
-	// breakers are those of addresses to which calls have failed.
-	breakers map[string]*breaker
+	dials map[*dial]bool   // all that are under way
 
 	// certificate is the client certificate that connections were made with, nil if it isn't from
 	// files. nextCheck is when to compare it with the files again.
@@ -65,13 +65,13 @@ type connPool struct {
 	nextCheck   time.Time
 }
 
-func newConnPool(config *transport.Config, proxied bool) (*connPool, error) {
+func newConnPool(config *transport.Config, proxied, breaks bool) (*connPool, error) {
 	tlsConfig, err := transport.TLSConfigFor(config)
 	if err != nil {
 		return nil, err
 	}
-	p := &connPool{users: map[*Pool]bool{}, proxied: proxied, tls: tlsConfig, peers: map[string]*peer{},
-		breakers: map[string]*breaker{}}
+	p := &connPool{users: map[*Pool]bool{}, proxied: proxied, breaks: breaks, tls: tlsConfig,
+		peers: map[string]*peer{}, dials: map[*dial]bool{}}
 	p.inUse, p.unused = context.WithCancel(context.Background())
 	p.dialTCP = (&net.Dialer{Timeout: dialTimeout, KeepAlive: 30 * time.Second}).DialContext
 	if config.DialHolder != nil {
@@ -90,16 +90,19 @@ func newConnPool(config *transport.Config, proxied bool) (*connPool, error) {
 		IdleConnTimeout:     idleTimeout,
 		DisableCompression:  true,
 	}
+	p.http1.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	if proxied {
 		p.http1.Proxy = proxyFor
+	} else {
+		p.http1.DialTLSContext = p.dialHTTP1
 	}
-	p.http1.TLSClientConfig.NextProtos = []string{"http/1.1"}
 	p.tls.NextProtos = []string{"h2", "http/1.1"}
 	return p, nil
 }
 
-// RoundTrip sends the request to the host of its URL. If the backend certainly didn't process the
-// request, it is sent again, as net/http does, after 0, 1, 2, 4, 8 and 16 seconds.
+// RoundTrip sends the request to the host of its URL. If the backend says that it didn't process the
+// request, it is sent again, as net/http does, after 0, 1, 2, 4, 8 and 16 seconds. The error is an
+// *unconnectedError if no connection could be made.
 func (p *connPool) RoundTrip(req *http.Request) (*http.Response, error) {
 	for resend := 0; ; resend++ {
 		c, err := p.reserve(req)
@@ -130,7 +133,8 @@ func (p *connPool) isProxied(req *http.Request) bool {
 	return proxy != nil || err != nil
 }
 
-// unprocessed reports whether the backend did nothing with a request that ended with err.
+// unprocessed reports whether the backend says that it did nothing with a request that ended with err.
+// After a protocol error, which makes net/http send a request again, it may have done something.
 //
 // Source: http2canRetryError in net/http, whose errors have no names outside of it.
 func unprocessed(err error) bool {
@@ -139,12 +143,8 @@ func unprocessed(err error) bool {
 		return true
 	}
 	var stream streamError
-	if !errors.As(err, &stream) {
-		return false
-	}
-	const protocolError, refusedStream = 1, 7 // RFC 9113, 7
-	return stream.Code == refusedStream ||
-		stream.Code == protocolError && stream.Cause != nil && stream.Cause.Error() == "received from peer"
+	const refusedStream = 7 // RFC 9113, 7 and 8.7
+	return errors.As(err, &stream) && stream.Code == refusedStream
 }
 
 // streamError has the fields of net/http's error of an HTTP/2 stream, so that errors.As copies it.
@@ -174,9 +174,15 @@ func (p *connPool) readCertificate() error {
 // close closes the connections, each when its calls are done. The pool stays usable and makes new
 // ones. With p.mu held.
 func (p *connPool) close() {
-	for _, peer := range p.peers {
+	for address, peer := range p.peers {
 		for _, c := range peer.conns {
 			closeWhenUnused(c)
+		}
+		p.closeBreaker(&peer.breaker, address)
+	}
+	for d := range p.dials {
+		if d.waiters == 0 {
+			d.cancel()
 		}
 	}
 	p.peers = map[string]*peer{}

@@ -24,7 +24,7 @@
 // # Services
 //
 // A service reference is resolved at each call, from the cache: to one of the ready endpoints, at
-// random, of the service's EndpointSlices; to the name of an ExternalName service; to the cluster
+// random, of the service's EndpointSlices, and to another if no connection to it can be made; to the name of an ExternalName service; to the cluster
 // IP of a service that has no EndpointSlices. Each endpoint has a connection of its own, so calls
 // are spread over all replicas. A URL is one backend: if it names a balancer of connections, all
 // calls go to one replica until its connection closes. Kubernetes keeps to HTTP/1.1 for that reason
@@ -33,10 +33,15 @@
 // If the environment names a proxy, it is asked, in HTTP/1.1, for the name in a URL, and for the
 // address of a service's endpoint, unless NO_PROXY has that or the service's name.
 //
-// # Backends that don't answer
+// # Endpoints that can't be reached
 //
-// A breaker keeps calls from an address to which calls fail in a row, if Config.Breaker is set. They
-// end at once with a NotCalledError. One goroutine for each such address finds out when it is back.
+// A breaker keeps calls from an address to which no connection could be made for a second, if
+// Config.Breaker is set. If no other endpoint is left they end at once with a NotCalledError. One
+// goroutine for each such address tries to connect. Nothing else opens a breaker: clients can choose
+// objects that a webhook takes long to judge, or fails about.
+//
+// A review is sent once. It is sent again if the backend asks for that by Retry-After, or says in
+// HTTP/2 that it didn't process it.
 //
 // # Credentials
 //
@@ -48,4 +53,6 @@
 //
 // Redirects are answers like any other. Following them would let a webhook have the server send
 // reviews and credentials elsewhere.
+//
+// The package has no promise of compatibility.
 package backend

@@ -126,7 +126,6 @@ func TestUnprocessedRequestsAreSentAgain(t *testing.T) {
 		connections int
 	}{
 		"refused stream": {func(stream uint32) []byte { return frame(3, 0, stream, 0, 0, 0, 7) }, false, 1},
-		"protocol error": {func(stream uint32) []byte { return frame(3, 0, stream, 0, 0, 0, 1) }, true, 2},
 		"goodbye":        {func(uint32) []byte { return frame(7, 0, 0, 0, 0, 0, 0, 0, 0, 0, 0) }, true, 2},
 	} {
 		t.Run(name, func(t *testing.T) {

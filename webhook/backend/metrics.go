@@ -12,21 +12,21 @@ var (
 	openCount = metrics.NewGaugeVec(&metrics.GaugeOpts{
 		Namespace:      "gatehouse",
 		Name:           "webhook_breaker_open",
-		Help:           "Whether a webhook's backend isn't called because it doesn't answer, by its name and address.",
+		Help:           "Whether a webhook's endpoint isn't called because no connection can be made, by its name and address.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server", "address"})
 
 	openedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      "gatehouse",
 		Name:           "webhook_breaker_opened_total",
-		Help:           "How often a webhook's backend began not to be called, by its name and address.",
+		Help:           "How often a webhook's endpoint began not to be called, by its name and address.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server", "address"})
 
 	refusedTotal = metrics.NewCounterVec(&metrics.CounterOpts{
 		Namespace:      "gatehouse",
 		Name:           "webhook_breaker_calls_total",
-		Help:           "Calls that weren't made because a webhook's backend doesn't answer, by its name and address.",
+		Help:           "Calls that weren't made because no connection can be made to a webhook, by its name and address.",
 		StabilityLevel: metrics.ALPHA,
 	}, []string{"server", "address"})
 )

@@ -10,10 +10,12 @@ import (
 	"net"
 	"net/http"
 	"net/url"
+	"slices"
 	"strconv"
 
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	corev1 "k8s.io/api/core/v1"
+	discoveryv1 "k8s.io/api/discovery/v1"
 	"k8s.io/apiserver/pkg/util/proxy"
 	"k8s.io/apiserver/pkg/util/webhook"
 	corev1listers "k8s.io/client-go/listers/core/v1"
@@ -40,7 +42,7 @@ type Config struct {
 	Services       corev1listers.ServiceLister
 	EndpointSlices proxy.EndpointSliceGetter
 
-	// Breaker says whether backends that don't answer aren't called until they are back. It doesn't
+	// Breaker says whether endpoints that can't be reached aren't called until they can. It doesn't
 	// hold for those behind a proxy.
 	Breaker bool
 
@@ -75,7 +77,7 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	}
 	c := newClient(u.Scheme, u.Host, u.Path)
 	if api := p.config.APIServer; hostPort(u) == apiServer && api != nil && api.Client.Transport != nil {
-		c.resolve = func() (string, error) { return api.Post().URL().Host, nil }
+		c.resolve = func([]string) (string, error) { return api.Post().URL().Host, nil }
 		c.transport = api.Client.Transport // traces if this server does
 		return c, nil
 	}
@@ -84,7 +86,7 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 			return nil, fmt.Errorf("service %s/%s: there are no services to be resolved here, give the webhook's url",
 				ref.Namespace, ref.Name)
 		}
-		c.resolve = func() (string, error) { return p.config.resolve(ref) }
+		c.resolve = func(tried []string) (string, error) { return p.config.resolve(ref, tried) }
 	}
 
 	credentials, err := p.credentials.ClientConfigFor(hostPort(u))
@@ -109,7 +111,6 @@ func (p *Pool) Client(cc admissionregistrationv1.WebhookClientConfig) (*Client, 
 	if c.conns, err = p.share(config, proxy != nil); err != nil {
 		return nil, err
 	}
-	c.breaks = p.config.Breaker && proxy == nil
 	wrapped, err := transport.HTTPWrappersForConfig(config, c.conns)
 	if err != nil {
 		return nil, err
@@ -145,9 +146,10 @@ func hostPort(u *url.URL) string {
 	return u.Host
 }
 
-// resolve returns the host and port at which the service is served now. It fails if the service
-// doesn't exist, doesn't have the port, or has no ready endpoint.
-func (c *Config) resolve(ref *admissionregistrationv1.ServiceReference) (string, error) {
+// resolve returns the host and port at which the service is served now: that of an endpoint at random
+// that isn't among those tried. It fails if the service doesn't exist, doesn't have the port, or has no
+// such endpoint that is ready.
+func (c *Config) resolve(ref *admissionregistrationv1.ServiceReference, tried []string) (string, error) {
 	service, err := c.Services.Services(ref.Namespace).Get(ref.Name)
 	if err != nil {
 		return "", err
@@ -156,22 +158,48 @@ func (c *Config) resolve(ref *admissionregistrationv1.ServiceReference) (string,
 	if !ownAddress && service.Spec.ClusterIP != "" && service.Spec.ClusterIP != corev1.ClusterIPNone {
 		// If the service has no EndpointSlices, something else may route what is sent to its IP. If
 		// it has some and none is ready, nothing would answer.
-		slices, err := c.EndpointSlices.GetEndpointSlices(ref.Namespace, ref.Name)
+		all, err := c.EndpointSlices.GetEndpointSlices(ref.Namespace, ref.Name)
 		if err != nil {
 			return "", err
 		}
-		ownAddress = len(slices) == 0
+		ownAddress = len(all) == 0
 	}
 	var u *url.URL
 	if ownAddress {
 		u, err = proxy.ResolveCluster(c.Services, ref.Namespace, ref.Name, servicePort(ref))
 	} else {
-		u, err = proxy.ResolveEndpoint(c.Services, c.EndpointSlices, ref.Namespace, ref.Name, servicePort(ref))
+		u, err = proxy.ResolveEndpoint(c.Services, untried{c.EndpointSlices, tried}, ref.Namespace, ref.Name,
+			servicePort(ref))
 	}
 	if err != nil {
 		return "", err
 	}
 	return u.Host, nil
+}
+
+// untried is an EndpointSliceGetter that leaves out endpoints whose hosts and ports have been tried.
+type untried struct {
+	proxy.EndpointSliceGetter
+	tried []string
+}
+
+// GetEndpointSlices implements proxy.EndpointSliceGetter.
+func (u untried) GetEndpointSlices(namespace, name string) ([]*discoveryv1.EndpointSlice, error) {
+	all, err := u.EndpointSliceGetter.GetEndpointSlices(namespace, name)
+	if err != nil || len(u.tried) == 0 {
+		return all, err
+	}
+	left := make([]*discoveryv1.EndpointSlice, len(all))
+	for i, slice := range all {
+		copied := *slice
+		copied.Endpoints = slices.DeleteFunc(slices.Clone(slice.Endpoints), func(e discoveryv1.Endpoint) bool {
+			return slices.ContainsFunc(slice.Ports, func(p discoveryv1.EndpointPort) bool {
+				return slices.Contains(u.tried, net.JoinHostPort(e.Addresses[0], strconv.Itoa(int(ptr.Deref(p.Port, 0)))))
+			})
+		})
+		left[i] = &copied
+	}
+	return left, nil
 }
 
 func servicePort(ref *admissionregistrationv1.ServiceReference) int32 {
@@ -183,13 +211,14 @@ func servicePort(ref *admissionregistrationv1.ServiceReference) int32 {
 
 // share returns the process's connections of the identity that config gives, with or without proxies.
 func (p *Pool) share(config *transport.Config, proxied bool) (*connPool, error) {
-	id := sha256.Sum256(fmt.Appendf(nil, "%#v %p %t", config.TLS, config.DialHolder, proxied))
+	breaks := p.config.Breaker && !proxied
+	id := sha256.Sum256(fmt.Appendf(nil, "%#v %p %t %t", config.TLS, config.DialHolder, proxied, breaks))
 	connPools.mu.Lock()
 	defer connPools.mu.Unlock()
 	conns, ok := connPools.all[id]
 	if !ok {
 		var err error
-		if conns, err = newConnPool(config, proxied); err != nil {
+		if conns, err = newConnPool(config, proxied, breaks); err != nil {
 			return nil, err
 		}
 		connPools.all[id] = conns

@@ -5,6 +5,8 @@ package backend_test
 
 import (
 	"context"
+	"errors"
+	"fmt"
 	"net/http"
 	"strconv"
 	"strings"
@@ -212,6 +214,116 @@ func TestEndpointsChange(t *testing.T) {
 				t.Error("an endpoint was called that isn't ready")
 			}
 		})
+	}
+}
+
+// goOn makes calls of another webhook until the test ends. All are answered, within a second each.
+func goOn(t *testing.T, bystander *backend.Client) {
+	t.Helper()
+	ended, calling := make(chan struct{}), make(chan int)
+	go func() {
+		for calls := 0; ; calls++ {
+			if _, err := bystander.Post(context.Background(), review, time.Second); err != nil {
+				t.Errorf("another webhook's call %d: %v", calls, err)
+			}
+			select {
+			case <-ended:
+				calling <- calls
+				return
+			default:
+			}
+		}
+	}()
+	t.Cleanup(func() {
+		close(ended)
+		if calls := <-calling; calls == 0 {
+			t.Error("another webhook was called once only")
+		}
+	})
+}
+
+// With one endpoint that can't be reached no call fails, and each review is sent once. Once a review has
+// been sent, nothing has it sent to another endpoint. Other webhooks are called as without it.
+func TestDeadEndpoints(t *testing.T) {
+	leakFree(t)
+	breaks := http.HandlerFunc(func(http.ResponseWriter, *http.Request) { panic(http.ErrAbortHandler) })
+	for name, test := range map[string]struct {
+		other func(t *testing.T) string // returns its address
+		calls int
+	}{
+		"refuses":      {func(t *testing.T) string { return webhooktest.Refusing(t) }, 200},
+		"says nothing": {func(t *testing.T) string { return webhooktest.Silent(t) }, 4},
+		"has another certificate": {func(t *testing.T) string {
+			return webhooktest.New(t, webhooktest.Allow(), webhooktest.Names("svc.ns.svc")).Address()
+		}, 200},
+	} {
+		for protocol, options := range map[string][]webhooktest.Option{"h2": nil, "http1": {webhooktest.HTTP1()}} {
+			for _, breaker := range []bool{true, false} {
+				t.Run(fmt.Sprintf("%s/%s/%t", name, protocol, breaker), func(t *testing.T) {
+					live := webhooktest.New(t, webhooktest.Allow(), append(options, webhooktest.Names("svc.ns.svc"))...)
+					config := newCluster(t, service(443), endpoint(t, "a", live.Address(), nil),
+						endpoint(t, "b", test.other(t), nil)).config(t)
+					config.Breaker = breaker
+					pool := newPool(t, config)
+					client := newClient(t, pool, reference(live.Authority.PEM(), nil, nil))
+					other := webhooktest.New(t, webhooktest.Allow(), options...)
+					goOn(t, newClient(t, pool, other.ClientConfig("/")))
+					for range test.calls {
+						post(t, client)
+					}
+					if live.Calls() != test.calls {
+						t.Errorf("%d reviews were sent for %d calls", live.Calls(), test.calls)
+					}
+					live.SetHandler(breaks)
+					if _, err := client.Post(t.Context(), review, 10*time.Second); err == nil ||
+						live.Calls() != test.calls+1 {
+						t.Errorf("a connection that breaks: %v, and %d reviews", err, live.Calls()-test.calls)
+					}
+				})
+			}
+		}
+	}
+	t.Run("both break", func(t *testing.T) {
+		one := webhooktest.New(t, breaks, webhooktest.Names("svc.ns.svc"))
+		other := webhooktest.New(t, breaks, webhooktest.Names("svc.ns.svc"), webhooktest.WithAuthority(one.Authority))
+		client := newClient(t, newPool(t, newCluster(t, service(443), endpoint(t, "a", one.Address(), nil),
+			endpoint(t, "b", other.Address(), nil)).config(t)), reference(one.Authority.PEM(), nil, nil))
+		for range 20 {
+			if _, err := client.Post(t.Context(), review, 10*time.Second); err == nil {
+				t.Error("a call was answered")
+			}
+		}
+		if n := one.Calls() + other.Calls(); n != 20 {
+			t.Errorf("%d reviews were sent for 20 calls", n)
+		}
+	})
+}
+
+// A call for which no endpoint is called counts once.
+func TestNoEndpointIsCalled(t *testing.T) {
+	leakFree(t)
+	authority := webhooktest.NewAuthority(t)
+	one, other := webhooktest.Refusing(t), webhooktest.Refusing(t)
+	config := newCluster(t, service(443), endpoint(t, "a", one, nil), endpoint(t, "b", other, nil)).config(t)
+	config.Breaker = true
+	client := newClient(t, newPool(t, config), reference(authority.PEM(), nil, nil))
+	refused := 0
+	eventually(t, "ten calls that aren't made", func() bool {
+		_, err := client.Post(t.Context(), review, 10*time.Second)
+		if err == nil {
+			t.Fatal("a call was answered")
+		}
+		if _, ok := errors.AsType[*backend.NotCalledError](err); ok {
+			refused++
+		}
+		return refused == 10
+	})
+	counted := int64(0)
+	for _, s := range backend.NotCalled() {
+		counted += s.NotMade
+	}
+	if counted != 10 {
+		t.Errorf("%d of 10 calls are counted", counted)
 	}
 }
 

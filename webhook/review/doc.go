@@ -12,6 +12,8 @@
 //
 // Behaviour and messages are those of
 // k8s.io/apiserver/pkg/admission/plugin/webhook/{request,errors,mutating}.
+//
+// The package has no promise of compatibility.
 package review
 
 import (

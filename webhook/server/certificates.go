@@ -85,9 +85,6 @@ func (c *certificates) load() error {
 		}
 		config.Certificates = []tls.Certificate{pair}
 	}
-	if c.RequestClientCert {
-		config.ClientAuth = tls.RequestClientCert
-	}
 	if c.ClientCAFile != "" {
 		config.ClientAuth, config.ClientCAs = tls.RequireAndVerifyClientCert, x509.NewCertPool()
 		if len(c.OpenPaths) > 0 {

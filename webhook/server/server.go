@@ -24,10 +24,10 @@ const (
 	idleTimeout = 2 * time.Minute
 	// headerTimeout bounds the time of a handshake and of a header. API servers send both at once.
 	headerTimeout = 5 * time.Second
-	// These bound the memory of a connection before a handler reads: the bytes of a header, the
-	// unread bytes of bodies, and the calls. For more calls at a time, API servers open another
-	// connection.
-	maxHeader, maxUnread, maxCalls = 64 << 10, 256 << 10, 100
+	// These bound the memory of a connection before a handler reads: the bytes of a header, which has
+	// room for a token of 16 KiB, the unread bytes of bodies, and the calls. For more calls at a time,
+	// API servers open another connection. 64 KiB is the least of HTTP/2.
+	maxHeader, maxUnread, maxCalls = 32 << 10, 64 << 10, 100
 )
 
 // A Server serves webhooks with TLS.
@@ -51,9 +51,9 @@ type Server struct {
 	// kubeConfigFile of their WebhookAdmissionConfiguration says so. A kubelet's probes never do.
 	ClientCAFile string
 
-	// RequestClientCert, without ClientCAFile, requests a certificate from clients. It isn't verified:
-	// an http.Handler may do that, by the request's TLS.PeerCertificates.
-	RequestClientCert bool
+	// Wrap, if it is set, returns the handler that gets every request. It may pass requests on to next,
+	// which refuses clients by ClientCAFile and calls Handler. So it can bound what strangers take.
+	Wrap func(next http.Handler) http.Handler
 
 	// OpenPaths lists the paths for which a client needs no certificate, such as "/readyz". It needs
 	// ClientCAFile. At other paths, a client without a certificate then gets status 403 instead of a
@@ -99,8 +99,12 @@ func (s *Server) Serve(ctx context.Context, listener net.Listener) error {
 	if err != nil {
 		return fmt.Errorf("webhook server: %w", err)
 	}
+	handler := s.authorizingHandler()
+	if s.Wrap != nil {
+		handler = s.Wrap(handler)
+	}
 	server := &http.Server{
-		Handler:           s.authorizingHandler(),
+		Handler:           handler,
 		TLSConfig:         &tls.Config{GetConfigForClient: certificates.config},
 		ReadHeaderTimeout: headerTimeout,
 		ReadTimeout:       longestCall,

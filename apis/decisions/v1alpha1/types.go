@@ -49,8 +49,7 @@ type Decision struct {
 	// +optional
 	// +listType=atomic
 	Steps []Step `json:"steps,omitempty"`
-	// omittedSteps is the number of steps that were left out. They were about other objects of the
-	// same request, for example when a collection was deleted.
+	// omittedSteps is the number of steps that were left out because a request had very many.
 	// +optional
 	OmittedSteps int32 `json:"omittedSteps,omitempty"`
 }
@@ -177,6 +176,11 @@ type Call struct {
 	// expression is the policy's expression that was violated, or that could not be evaluated.
 	// +optional
 	Expression string `json:"expression,omitempty"`
+	// reads are the fields that the violated expression reads: object.spec.containers[*].image, for example.
+	// [*] stands for any element. A list of which only the size is read ends with [].
+	// +optional
+	// +listType=atomic
+	Reads []string `json:"reads,omitempty"`
 	// backend is the URL of the webhook, or of its service.
 	// +optional
 	Backend string `json:"backend,omitempty"`

@@ -169,6 +169,15 @@ func (l *quotaList) objects() []*corev1.ResourceQuota {
 	return objects
 }
 
+// entry returns the state of the quota at key, or an empty one if there is none.
+func (l *quotaList) entry(key string) quotaEntry {
+	i := slices.IndexFunc(l.entries, func(e quotaEntry) bool { return e.key == key })
+	if i < 0 {
+		return quotaEntry{}
+	}
+	return l.entries[i]
+}
+
 // without returns the state without the quota at key.
 func (l *quotaList) without(key string) *quotaList {
 	if !slices.ContainsFunc(l.entries, func(e quotaEntry) bool { return e.key == key }) {

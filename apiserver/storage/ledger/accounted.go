@@ -18,9 +18,13 @@ import (
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/apiserver/pkg/authentication/serviceaccount"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/apiserver/pkg/storage/value"
 	"k8s.io/apiserver/pkg/storage/value/encrypt/identity"
+	"k8s.io/kubernetes/cmd/kube-controller-manager/names"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/internal/quota"
@@ -61,13 +65,9 @@ func (l *Ledger) AccountFor(client *kubernetes.Client, config *storagebackend.Co
 	return &kubernetes.Client{Client: client.Client, Kubernetes: s}
 }
 
-// OptimisticPut implements kubernetes.Interface. A request whose time is over, or whose client has
-// gone, stores nothing: the client of an embedded etcd doesn't look at that itself.
+// OptimisticPut implements kubernetes.Interface.
 func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
 	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
-	if err := ctx.Err(); err != nil {
-		return kubernetes.PutResponse{}, err
-	}
 	namespace, name, ok := namespaceAndName(s.prefix, key)
 	if !ok || (expected > 0 && !quota.DependsOnContent(s.resource) && s.resource != quotaResource) {
 		response, err := s.Interface.OptimisticPut(ctx, key, data, expected, opts)
@@ -87,7 +87,8 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 		// Costs that depend on the time or on other objects are measured only here.
 		if w.enforced != nil && w.enforced.Resource == s.resource && !s.tied() &&
 			!w.enforced.Old.DependsOnTime() && !w.enforced.New.DependsOnTime() {
-			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New}, nil
+			return quota.Change{Resource: s.resource, Old: w.enforced.Old, New: w.enforced.New,
+				StatusLimits: s.ledger.KeepStatus}, nil
 		}
 		return s.change(ctx, w, data)
 	}
@@ -95,13 +96,9 @@ func (s *accounted) OptimisticPut(ctx context.Context, key string, data []byte, 
 	return kubernetes.PutResponse{Succeeded: result.succeeded, Revision: result.revision, KV: result.current}, err
 }
 
-// OptimisticDelete implements kubernetes.Interface. For a request whose time is over nothing is
-// deleted.
+// OptimisticDelete implements kubernetes.Interface.
 func (s *accounted) OptimisticDelete(ctx context.Context, key string, expected int64,
 	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
-	if err := ctx.Err(); err != nil {
-		return kubernetes.DeleteResponse{}, err
-	}
 	namespace, _, ok := namespaceAndName(s.prefix, key)
 	if !ok {
 		response, err := s.Interface.OptimisticDelete(ctx, key, expected, opts)
@@ -132,13 +129,13 @@ func (s *accounted) commit(ctx context.Context, namespace string, w *write) (out
 
 // written is called when an object outside of namespaces has been written or deleted.
 func (s *accounted) written(key string) {
-	if s.resource == classResource && quota.DependsOnRelated(deviceClaims, s.ledger.off) {
+	if s.resource == classResource && quota.DependsOnRelated(deviceClaims, s.ledger.Off) {
 		s.ledger.inBackground(func() { s.ledger.reclassify(key) })
 	}
 }
 
 // tied reports whether the cost of the store's objects depends on other objects.
-func (s *accounted) tied() bool { return quota.DependsOnRelated(s.resource, s.ledger.off) }
+func (s *accounted) tied() bool { return quota.DependsOnRelated(s.resource, s.ledger.Off) }
 
 // change returns what the write of data (nil: the deletion) means for quotas. It adds what that
 // depends on, besides the object, to the write's conditions.
@@ -185,7 +182,7 @@ func (s *accounted) cost(ctx context.Context, key string, data []byte, about *ot
 
 // costOf returns the cost of an object whose cost depends on its content.
 func (s *accounted) costOf(object runtime.Object, about *others) (*quota.Cost, error) {
-	meter := quota.Meter{Off: s.ledger.off, Related: about}
+	meter := quota.Meter{Off: s.ledger.Off, Related: about}
 	if pod, ok := object.(*corev1.Pod); ok {
 		now, err := about.timeOf(pod)
 		if err != nil {
@@ -248,23 +245,35 @@ func (s *accounted) isCharge(ctx context.Context, before, after *mvccpb.KeyValue
 	return err == nil && onlyUsage(from, to)
 }
 
-// restate returns the write of a quota that a client has sent, as it has to be done. The stored
-// usage stays as long as it is right, that is, if the quota still counts the same objects, whatever
-// the client sent. Otherwise no usage is stored, as for a new quota, because a wrong usage must at
-// no moment look right. Hard limits in a sent status bound nothing. They are stored, and replaced
-// by those of the spec when the quota moves or is counted.
-func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (clientv3.Op, error) {
-	i := slices.IndexFunc(list.entries, func(e quotaEntry) bool { return e.key == key })
-	if i < 0 || !sent.IsPut() || quota.HasStatedUsage(ctx) {
-		return sent, nil
+// restate returns the state in which a quota is to be stored that a client has sent, without a quota if the
+// client deletes it.
+//
+// The stored usage stays as long as it is right, that is, if the quota still counts the same objects,
+// whatever the client sent. Otherwise no usage is stored, as for a new quota, because a wrong usage must at
+// no moment look right. Hard limits in a sent status bound nothing. They are stored, and replaced by those
+// of the spec when the quota moves or is counted.
+//
+// With KeepStatus a sent status is stored as it is. A client that changes the spec sends the stored one. Then
+// new limits have effect at once.
+func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, list *quotaList) (quotaEntry, error) {
+	if !sent.IsPut() {
+		return quotaEntry{}, nil
 	}
-	q, stored := &corev1.ResourceQuota{}, list.entries[i].quota
-	if err := s.decode(ctx, key, sent.ValueBytes(), q); err != nil {
-		return sent, err
+	restated := quotaEntry{key: key, data: sent.ValueBytes(), quota: &corev1.ResourceQuota{}}
+	q, stored := restated.quota, list.entry(key).quota
+	if err := s.decode(ctx, key, restated.data, q); err != nil {
+		return restated, err
 	}
-	right := apiequality.Semantic.DeepEqual(q.Status.Used, stored.Status.Used) &&
-		apiequality.Semantic.DeepEqual(q.Spec.Scopes, stored.Spec.Scopes) &&
+	if stored == nil || quota.HasStatedUsage(ctx) {
+		return restated, nil
+	}
+	keep := s.ledger.KeepStatus && !isQuotaController(ctx)
+	same := apiequality.Semantic.DeepEqual(q.Spec.Scopes, stored.Spec.Scopes) &&
 		apiequality.Semantic.DeepEqual(q.Spec.ScopeSelector, stored.Spec.ScopeSelector)
+	if keep && same && apiequality.Semantic.DeepEqual(q.Spec.Hard, stored.Spec.Hard) {
+		return restated, nil
+	}
+	right := same && (keep || apiequality.Semantic.DeepEqual(q.Status.Used, stored.Status.Used))
 	written := q.Status.Hard
 	q.Status = corev1.ResourceQuotaStatus{}
 	if right {
@@ -278,9 +287,14 @@ func (s *accounted) restate(ctx context.Context, key string, sent clientv3.Op, l
 	if !apiequality.Semantic.DeepEqual(written, stored.Status.Hard) {
 		q.Status.Hard = written
 	}
-	restated := quotaEntry{key: key, quota: q}
-	err := s.encode(ctx, &restated)
-	return restated.put(), err
+	return restated, s.encode(ctx, &restated)
+}
+
+// isQuotaController reports whether the request is that of a controller that counts what quotas limit.
+func isQuotaController(ctx context.Context) bool {
+	requester, ok := request.UserFrom(ctx)
+	return ok && (requester.GetName() == user.KubeControllerManager ||
+		requester.GetName() == serviceaccount.MakeUsername(metav1.NamespaceSystem, names.ResourceQuotaController))
 }
 
 func (s *accounted) decodeQuotas(ctx context.Context, kvs []*mvccpb.KeyValue, revision int64) (*quotaList, error) {

@@ -6,6 +6,7 @@ package ledger
 import (
 	"context"
 	"fmt"
+	"maps"
 	"slices"
 	"time"
 
@@ -45,7 +46,7 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 			a.last.Store(list)
 			return nil
 		case first:
-			_, err = l.countAll(ctx, namespace)
+			_, err = l.countAll(ctx, namespace, l.KeepStatus)
 		default:
 			err = l.countOne(ctx, list.entries[i], l.census(ctx, namespace, list.revision, time.Time{}))
 		}
@@ -56,24 +57,24 @@ func (l *Ledger) refresh(ctx context.Context, namespace string, a *account) erro
 }
 
 // countAll corrects the status of all quotas of a namespace, and gives back what pods used that have ended
-// by now. done is false if a quota has changed meanwhile.
-func (l *Ledger) countAll(ctx context.Context, namespace string) (done bool, err error) {
+// by now. done is false if a quota has changed meanwhile. With keep, usage that the quotas show stays as it
+// is, unless there are such pods.
+func (l *Ledger) countAll(ctx context.Context, namespace string, keep bool) (done bool, err error) {
 	list, err := l.read(ctx, namespace)
 	if err != nil {
 		return false, err
 	}
 	_, prefix := l.quotas(namespace)
 	c := l.census(ctx, namespace, list.revision, l.now())
+	operations, err := c.corrections(ctx, list, keep)
+	if err == nil && keep && c.late {
+		operations, err = c.corrections(ctx, list, false)
+	}
+	if err != nil {
+		return false, err
+	}
 	conditions := []clientv3.Cmp{clientv3.Compare(clientv3.CreateRevision(prefix).WithPrefix(), "<", list.revision+1)}
-	var operations []clientv3.Op
 	for _, entry := range list.entries {
-		counted, err := c.of(ctx, entry)
-		if err != nil {
-			return false, err
-		}
-		if counted.data != nil {
-			operations = append(operations, counted.put())
-		}
 		conditions = append(conditions, entry.isOf())
 	}
 	if c.late {
@@ -90,9 +91,23 @@ func (l *Ledger) countAll(ctx context.Context, namespace string) (done bool, err
 	return err == nil && response.Succeeded, err
 }
 
+// corrections returns the writes that correct the quotas.
+func (c *census) corrections(ctx context.Context, list *quotaList, keep bool) (writes []clientv3.Op, err error) {
+	for _, entry := range list.entries {
+		counted, err := c.of(ctx, entry, keep)
+		if err != nil {
+			return nil, err
+		}
+		if counted.data != nil {
+			writes = append(writes, counted.put())
+		}
+	}
+	return writes, nil
+}
+
 // countOne corrects a quota's status. If the quota has changed since it was read, nothing happens.
 func (l *Ledger) countOne(ctx context.Context, entry quotaEntry, c *census) error {
-	counted, err := c.of(ctx, entry)
+	counted, err := c.of(ctx, entry, l.KeepStatus)
 	if err != nil || counted.data == nil {
 		return err
 	}
@@ -110,8 +125,9 @@ func (e quotaEntry) isOf() clientv3.Cmp {
 	return clientv3.Compare(clientv3.ModRevision(e.key), "=", e.revision)
 }
 
-// of returns the quota as it is counted, without data if its status is right.
-func (c *census) of(ctx context.Context, entry quotaEntry) (quotaEntry, error) {
+// of returns the quota as it is counted, without data if its status is right. With keep, only what its
+// status lacks is counted.
+func (c *census) of(ctx context.Context, entry quotaEntry, keep bool) (quotaEntry, error) {
 	counted := quotaEntry{key: entry.key, quota: entry.quota.DeepCopy()}
 	total, err := c.total(ctx, entry.quota)
 	if err != nil {
@@ -123,6 +139,10 @@ func (c *census) of(ctx context.Context, entry quotaEntry) (quotaEntry, error) {
 	}
 	unseen.addTo(total, entry.quota.UID)
 	counted.quota.Status = corev1.ResourceQuotaStatus{Hard: entry.quota.Spec.Hard.DeepCopy(), Used: total}
+	if keep {
+		maps.Copy(counted.quota.Status.Hard, entry.quota.Status.Hard)
+		maps.Copy(counted.quota.Status.Used, entry.quota.Status.Used)
+	}
 	if apiequality.Semantic.DeepEqual(counted.quota.Status, entry.quota.Status) {
 		return counted, nil
 	}

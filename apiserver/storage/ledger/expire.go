@@ -13,9 +13,12 @@ import (
 	"gatehouse.dev/internal/quota"
 )
 
-// giveBackAttempts bounds how often a namespace is counted while other writes move its quotas.
-// After that the quota controller corrects the rest.
+// giveBackAttempts bounds how often a namespace is counted in a row while other writes move its quotas.
 const giveBackAttempts = 3
+
+// giveBackRetry is how long after a count that failed, or that other writes have kept from being done, it is
+// tried again.
+const giveBackRetry = 10 * time.Second
 
 // lookAgain is how often to check whether a pod with a long grace period still exists.
 const lookAgain = time.Hour
@@ -55,12 +58,19 @@ func (l *Ledger) Counted(ctx context.Context) error { return l.counts.allLanded(
 // giveBackAt gives back at end what the pod at key uses, if the pod is still there. If another server has
 // deleted it, this is noticed within lookAgain.
 func (l *Ledger) giveBackAt(namespace, key string, end time.Time) {
-	l.endings.set(key, min(end.Sub(l.now()), lookAgain)+time.Millisecond, func() {
+	l.lookAfter(min(end.Sub(l.now()), lookAgain)+time.Millisecond, namespace, key, end)
+}
+
+// lookAfter waits that long, and then checks whether the pod at key, which ends at end, is still there.
+func (l *Ledger) lookAfter(wait time.Duration, namespace, key string, end time.Time) {
+	l.endings.set(key, wait, func() {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
 		response, err := l.client.KV.Get(ctx, key)
 		switch {
-		case err != nil || len(response.Kvs) == 0:
+		case err != nil:
+			l.lookAfter(l.retry, namespace, key, end)
+		case len(response.Kvs) == 0:
 		case l.now().Before(end):
 			l.giveBackAt(namespace, key, end)
 		default:
@@ -69,8 +79,8 @@ func (l *Ledger) giveBackAt(namespace, key string, end time.Time) {
 	})
 }
 
-// endings holds the timers of pods whose grace period will end, by the pods' keys. A timer stops
-// with its pod, and all stop with the ledger.
+// endings holds the timers of pods whose grace period will end, by the pods' keys, and of counts that are
+// tried again, by namespace. A timer stops with its pod, and all stop with the ledger.
 type endings struct {
 	mu     sync.Mutex
 	timers map[string]*time.Timer
@@ -120,37 +130,48 @@ func (e *endings) close() {
 }
 
 // giveBack counts a namespace in which a pod ended by itself at that time, unless it has been
-// counted since: of many that end together the first is enough.
+// counted since: of many that end together the first is enough. If it can't, it tries again later.
 func (l *Ledger) giveBack(namespace string, ended time.Time) {
+	done, err := l.countSince(namespace, ended)
+	if done || l.ctx.Err() != nil {
+		return
+	}
+	if err != nil {
+		klog.ErrorS(err, "Giving back what pods used that have ended", "namespace", namespace)
+	}
+	// Pods' keys begin with a slash, so a namespace has a timer of its own.
+	l.endings.set(namespace, l.retry, func() { l.giveBack(namespace, ended) })
+}
+
+// countSince counts a namespace, unless it has been counted since then. done is false if others kept moving
+// its quotas.
+func (l *Ledger) countSince(namespace string, then time.Time) (done bool, err error) {
 	ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 	defer cancel()
 	a := l.account(namespace)
 	a.counting.Lock()
 	defer a.counting.Unlock()
-	if a.counted.After(ended) {
-		return
+	if a.counted.After(then) {
+		return true, nil
 	}
 	for attempt := range giveBackAttempts {
 		if attempt == 1 { // others were faster; now this server's wait
-			if a.wait(ctx) != nil {
-				return
+			if err := a.wait(ctx); err != nil {
+				return false, err
 			}
 			defer a.done()
-			if a.settle(ctx) != nil {
-				return
+			if err := a.settle(ctx); err != nil {
+				return false, err
 			}
 		}
 		began := l.now()
-		done, err := l.countAll(ctx, namespace)
-		if err != nil {
-			if l.ctx.Err() == nil {
-				klog.ErrorS(err, "Giving back what pods used that have ended", "namespace", namespace)
-			}
-			return
+		if done, err = l.countAll(ctx, namespace, false); err != nil {
+			return false, err
 		}
 		if done {
 			a.counted = began
-			return
+			break
 		}
 	}
+	return done, nil
 }

@@ -4,7 +4,9 @@
 package ledger
 
 import (
+	"errors"
 	"fmt"
+	"strings"
 	"sync/atomic"
 	"testing"
 	"time"
@@ -188,5 +190,30 @@ func (s *server) remove(r schema.GroupResource, name string, revision int64) {
 		err := s.store(r).OptimisticDelete(s.shop.t.Context(), keyOf(r, name), revision, kubernetes.DeleteOptions{})
 	if err != nil || !response.Succeeded {
 		s.shop.t.Fatal(response, err)
+	}
+}
+
+// What etcd fails to answer at the end of a grace period is given back later.
+func TestGivenBackAfterAFailure(t *testing.T) {
+	for _, fails := range []string{"get " + keyOf(podResource, "p"), "get /registry/pods/demo/", "put /registry/resourcequotas/demo/q"} {
+		t.Run(fails, func(t *testing.T) {
+			s := newShop(t)
+			a := s.server()
+			a.retry = time.Millisecond
+			s.put(quotaResource, newQuota("pods", "5", "2"))
+			s.put(podResource, newPod("other"), ending("p", time.Now().Add(-time.Minute)))
+			var failed atomic.Int32
+			a.before = func(what string) error {
+				if strings.HasPrefix(what, fails) && failed.Add(1) <= 2 {
+					return errors.New("no leader")
+				}
+				return nil
+			}
+			a.giveBackAt("demo", keyOf(podResource, "p"), time.Now())
+			s.awaitUsed(t.Context(), "pods", "1")
+			if failed.Load() < 3 {
+				t.Errorf("etcd was asked %d times", failed.Load())
+			}
+		})
 	}
 }

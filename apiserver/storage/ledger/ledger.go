@@ -47,27 +47,40 @@ var quotaResource = schema.GroupResource{Resource: "resourcequotas"}
 // be had otherwise: those that move together share the revision of what moves them, and a watch of
 // quotas that breaks off between them shows the second when it moves again.
 type Ledger struct {
-	client  *kubernetes.Client
-	prefix  string // of all keys
-	now     func() time.Time
-	off     quota.Gates     // the feature gates that are off
+	client *kubernetes.Client
+	prefix string // of all keys
+	now    func() time.Time
+	Options
 	ctx     context.Context // of the work that no request waits for; ends with Stop
 	cancel  context.CancelFunc
 	endings endings
-	counts  flights // of namespaces, which no request waits for
+	retry   time.Duration // until a count that failed is tried again
+	counts  flights       // of namespaces, which no request waits for
 	unseen  unseen
+
+	relatives relatives
 
 	mu       sync.Mutex
 	accounts *lru.Cache // *account by namespace
 	stores   map[schema.GroupResource]*accounted
 }
 
-// New makes the ledger of a server whose objects are below prefix in the etcd of client. off are the
-// feature gates that are off, of those that quotas follow.
-func New(client *kubernetes.Client, prefix string, off quota.Gates) *Ledger {
+// Options say how a ledger counts.
+type Options struct {
+	// Off are the feature gates that are off, of those that quotas follow.
+	Off quota.Gates
+	// KeepStatus keeps the status that a client writes to a quota, and enforces it, until a charge moves
+	// it or the namespace is counted again. A quota controller isn't such a client: the ledger counts in
+	// its place. It is for servers whose clients play the controller, as tests on a kube-apiserver do.
+	KeepStatus bool
+}
+
+// New makes the ledger of a server whose objects are below prefix in the etcd of client.
+func New(client *kubernetes.Client, prefix string, options Options) *Ledger {
 	ctx, cancel := context.WithCancel(context.Background())
-	return &Ledger{client: client, prefix: prefix, now: time.Now, off: off, ctx: ctx, cancel: cancel, accounts: lru.New(maxAccounts),
-		stores: map[schema.GroupResource]*accounted{}, endings: endings{timers: map[string]*time.Timer{}}}
+	return &Ledger{client: client, prefix: prefix, now: time.Now, Options: options, ctx: ctx, cancel: cancel,
+		retry: giveBackRetry, accounts: lru.New(maxAccounts), stores: map[schema.GroupResource]*accounted{},
+		endings: endings{timers: map[string]*time.Timer{}}, relatives: relatives{waiting: map[string][]kinWrite{}}}
 }
 
 // Stop ends the work that no request waits for.
@@ -374,8 +387,12 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 		}
 		stored := a.tip
 		a.tip = nil
-		if w.op, err = s.restate(ctx, w.key, sent, stored); err != nil {
+		restated, err := s.restate(ctx, w.key, sent, stored)
+		if err != nil {
 			return outcome{}, err
+		}
+		if w.op = sent; restated.quota != nil {
+			w.op = restated.put()
 		}
 		others := stored.without(w.key)
 		moved, refusal := w.admit(change, others)
@@ -395,9 +412,13 @@ func (l *Ledger) commitQuota(ctx context.Context, namespace string, w *write) (o
 			if quota.HasStatedUsage(ctx) {
 				err = l.recordUnseen(ctx, namespace, func(e quotaEntry) bool { return e.key == w.key })
 			}
+			restated.revision = result.revision
+			setAnswer(ctx, restated)
 			// The write is done. The first write that needs the account repeats what fails now, and
 			// so does the controller.
-			_ = l.refresh(ctx, namespace, a)
+			if l.refresh(ctx, namespace, a) == nil {
+				setAnswer(ctx, a.tip.entry(w.key))
+			}
 			return result.outcome, err
 		}
 	}

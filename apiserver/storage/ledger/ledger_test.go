@@ -23,6 +23,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apimachinery/pkg/runtime/serializer/protobuf"
 	"k8s.io/apimachinery/pkg/types"
+	"k8s.io/apiserver/pkg/authentication/user"
+	"k8s.io/apiserver/pkg/endpoints/request"
 	"k8s.io/apiserver/pkg/storage/storagebackend"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 	_ "k8s.io/kubernetes/pkg/apis/apps/install"
@@ -79,7 +81,7 @@ func (s *shop) server() *server {
 	client := s.store.Client()
 	srv := &server{shop: s, before: func(string) error { return nil }}
 	client.KV = hooked{client.KV, srv}
-	l := New(client, "/registry", 0)
+	l := New(client, "/registry", Options{})
 	s.t.Cleanup(l.Stop)
 	for _, r := range []schema.GroupResource{quotaResource, podResource, claimResource, deploymentResource,
 		classResource, deviceClaims, namespaceResource} {
@@ -250,10 +252,16 @@ func (s *server) writeEnforced(e *quota.Enforcement, r schema.GroupResource, obj
 // replace writes a quota over the stored one, or a new one.
 func (s *server) replace(q *corev1.ResourceQuota) {
 	s.shop.t.Helper()
+	s.replaceAs(s.shop.t.Context(), q)
+}
+
+// replaceAs writes a quota as a request with that context does.
+func (s *server) replaceAs(ctx context.Context, q *corev1.ResourceQuota) {
+	s.shop.t.Helper()
 	var expected int64
 	_, _ = fmt.Sscan(q.ResourceVersion, &expected)
 	q.ResourceVersion = ""
-	response, err := s.store(quotaResource).OptimisticPut(s.shop.t.Context(), keyOf(quotaResource, q.Name),
+	response, err := s.store(quotaResource).OptimisticPut(ctx, keyOf(quotaResource, q.Name),
 		s.shop.encode(q), expected, kubernetes.PutOptions{})
 	if err != nil || !response.Succeeded {
 		s.shop.t.Fatal(response, err)
@@ -517,7 +525,7 @@ func TestNoTurnForWhatHasEnded(t *testing.T) {
 // Nothing tells of a namespace that another server deletes. What is remembered of namespaces is
 // bounded.
 func TestForgetsNamespaces(t *testing.T) {
-	l := New(nil, "", 0)
+	l := New(nil, "", Options{})
 	t.Cleanup(l.Stop)
 	first := l.account("first")
 	for i := range maxAccounts {
@@ -529,4 +537,80 @@ func TestForgetsNamespaces(t *testing.T) {
 	if l.account("first") == first {
 		t.Error("the one that was last used longest ago is not forgotten")
 	}
+}
+
+// With KeepStatus the status that a client writes is stored and enforced. What it lacks is counted, and so is
+// all of it when a quota controller writes it, or when the quota counts other objects.
+func TestKeepStatus(t *testing.T) {
+	controller := request.WithUser(t.Context(), &user.DefaultInfo{Name: user.KubeControllerManager})
+	for name, test := range map[string]struct {
+		ctx        context.Context
+		edit       func(*corev1.ResourceQuota)
+		used, hard string
+		refused    string // of a third pod; empty if it is admitted
+		after      string // what is used then
+	}{
+		"less": {t.Context(), func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("0") }, "0", "2", "",
+			"1"},
+		"more": {t.Context(), func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("7") }, "7", "2",
+			"used: pods=7, limited: pods=2", "7"},
+		"a higher limit": {t.Context(), func(q *corev1.ResourceQuota) { q.Status.Hard["pods"] = resource.MustParse("9") }, "2", "9",
+			"", "3"},
+		"a lower limit": {t.Context(), func(q *corev1.ResourceQuota) {
+			q.Status.Used["pods"], q.Status.Hard["pods"] = resource.MustParse("1"), resource.MustParse("1")
+		}, "1", "1", "used: pods=1, limited: pods=1", "1"},
+		"no limit": {t.Context(), func(q *corev1.ResourceQuota) { q.Status.Hard = nil }, "2", "0", "used: pods=2, limited: pods=2",
+			"2"},
+		"nothing": {t.Context(), func(q *corev1.ResourceQuota) { q.Status = corev1.ResourceQuotaStatus{} }, "2", "2",
+			"used: pods=2, limited: pods=2", "2"},
+		"another limit in the spec": {t.Context(), func(q *corev1.ResourceQuota) { q.Spec.Hard["pods"] = resource.MustParse("5") },
+			"2", "5", "", "3"},
+		"one name more": {t.Context(), func(q *corev1.ResourceQuota) {
+			q.Spec.Hard["count/pods"], q.Status.Used["pods"] = resource.MustParse("9"), resource.MustParse("7")
+		}, "2", "2", "used: pods=2, limited: pods=2", "2"},
+		"other objects": {t.Context(), func(q *corev1.ResourceQuota) { ofClass(q, "low") }, "0", "2", "", "0"},
+		"a controller's count": {controller, func(q *corev1.ResourceQuota) { q.Status.Used["pods"] = resource.MustParse("0") },
+			"2", "2", "used: pods=2, limited: pods=2", "2"},
+	} {
+		t.Run(name, func(t *testing.T) {
+			s := newShop(t)
+			a := s.server()
+			a.KeepStatus = true
+			s.put(podResource, newPod("one"), newPod("two"))
+			s.put(quotaResource, newQuota("pods", "2", "2"))
+			q := s.quota("q")
+			test.edit(q)
+			a.replaceAs(test.ctx, q)
+			if q := s.quota("q"); shows(q, "pods") != test.used || q.Status.Hard.Pods().String() != test.hard {
+				t.Errorf("the status is %+v, want %s of %s", q.Status, test.used, test.hard)
+			}
+			_, err := a.write(podResource, nil, newPod("three"), 0)
+			if test.refused == "" && err != nil || test.refused != "" && !refusedWith(err, test.refused) {
+				t.Errorf("the third pod: %v", err)
+			}
+			s.wantUsed("pods", test.after)
+		})
+	}
+}
+
+// A quota keeps the status that was written when another quota gets its own, and loses it when pods have
+// ended.
+func TestKeptStatusAmongCounts(t *testing.T) {
+	s := newShop(t)
+	a := s.server()
+	a.KeepStatus = true
+	s.put(quotaResource, newQuota("pods", "9", "7"))
+	s.put(podResource, newPod("one"))
+	other := newQuota("pods", "9", "")
+	other.Name, other.UID = "other", "uid of other"
+	a.replace(other)
+	s.wantUsed("pods", "7")
+	if got := shows(s.quota("other"), "pods"); got != "1" {
+		t.Errorf("the other quota shows %s", got)
+	}
+	s.put(podResource, ending("p", time.Now().Add(-time.Minute)))
+	third := newQuota("pods", "9", "")
+	third.Name, third.UID = "third", "uid of third"
+	a.replace(third)
+	s.wantUsed("pods", "1")
 }

@@ -7,12 +7,14 @@ import (
 	"context"
 	"slices"
 	"strings"
+	"sync"
 
 	"go.etcd.io/etcd/api/v3/mvccpb"
 	clientv3 "go.etcd.io/etcd/client/v3"
 	corev1 "k8s.io/api/core/v1"
 	resourcev1 "k8s.io/api/resource/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/internal/quota"
@@ -142,39 +144,86 @@ func (o *others) outside() []clientv3.Cmp {
 	return conditions
 }
 
+// relatives holds, by namespace, the writes that may have changed what other objects cost. A namespace that
+// has an entry has a goroutine that looks at them.
+type relatives struct {
+	mu      sync.Mutex
+	waiting map[string][]kinWrite
+}
+
+// kinWrite is a write to the object at key that may have changed what its kin cost, except for the claim that
+// is named.
+type kinWrite struct {
+	key       string
+	kin       types.UID
+	named     string
+	uncertain bool // less was given back for a claim than it may have been charged
+}
+
 // recountKin counts a namespace if a write to the object at key has changed what others cost, and there
 // are such others. They are claims that the scheduler made: their cost changes when their pod ends, goes
 // or names another of them, and when one of them comes or goes. It also counts if less was given back for
-// such a claim than it may have been charged.
+// such a claim than it may have been charged. However many pods end at a time, the claims of their namespace
+// are read once.
 func (l *Ledger) recountKin(namespace, key string, change quota.Change) {
-	unties, named := change.AffectsKin()
-	if !unties {
+	affects, named := change.AffectsKin()
+	if !affects {
 		return
 	}
-	kin := change.New.Kin()
-	if kin == "" {
-		kin = change.Old.Kin()
+	w := kinWrite{key: key, kin: change.New.Kin(), named: named, uncertain: change.IsUncertain()}
+	if w.kin == "" {
+		w.kin = change.Old.Kin()
 	}
-	l.inBackground(func() {
+	l.relatives.mu.Lock()
+	defer l.relatives.mu.Unlock()
+	waiting, running := l.relatives.waiting[namespace]
+	l.relatives.waiting[namespace] = append(waiting, w)
+	if !running {
+		l.inBackground(func() { l.recountWaiting(namespace) })
+	}
+}
+
+// recountWaiting looks at the writes that wait for it, until there are none.
+func (l *Ledger) recountWaiting(namespace string) {
+	for {
+		l.relatives.mu.Lock()
+		writes := l.relatives.waiting[namespace]
+		if len(writes) == 0 {
+			delete(l.relatives.waiting, namespace)
+			l.relatives.mu.Unlock()
+			return
+		}
+		l.relatives.waiting[namespace] = nil
+		l.relatives.mu.Unlock()
+		l.recountFor(namespace, writes)
+	}
+}
+
+// recountFor counts a namespace if one of the writes has changed what others cost.
+func (l *Ledger) recountFor(namespace string, writes []kinWrite) {
+	count := slices.ContainsFunc(writes, func(w kinWrite) bool { return w.uncertain })
+	if s := l.store(deviceClaims); s != nil && !count {
 		ctx, cancel := context.WithTimeout(l.ctx, commitTimeout)
 		defer cancel()
-		count := change.IsUncertain()
-		if s := l.store(deviceClaims); s != nil && !count {
-			all, err := l.others(ctx, 0).Claims(namespace)
-			if err != nil {
-				if l.ctx.Err() == nil {
-					klog.ErrorS(err, "Looking for the resource claims of a pod", "namespace", namespace, "pod", kin)
-				}
-				return
+		claims, err := l.others(ctx, 0).Claims(namespace)
+		if err != nil && l.ctx.Err() == nil {
+			klog.ErrorS(err, "Looking for the resource claims of pods", "namespace", namespace)
+		}
+		owned := map[types.UID][]string{}
+		for _, claim := range claims {
+			if owner := quota.OwnerPodUID(claim); owner != "" {
+				owned[owner] = append(owned[owner], claim.Name)
 			}
-			count = slices.ContainsFunc(all, func(claim *resourcev1.ResourceClaim) bool {
-				return quota.OwnerPodUID(claim) == kin && claim.Name != named && s.prefix+namespace+"/"+claim.Name != key
+		}
+		count = err != nil || slices.ContainsFunc(writes, func(w kinWrite) bool {
+			return slices.ContainsFunc(owned[w.kin], func(claim string) bool {
+				return claim != w.named && s.prefix+namespace+"/"+claim != w.key
 			})
-		}
-		if count {
-			l.giveBack(namespace, l.now())
-		}
-	})
+		})
+	}
+	if count {
+		l.giveBack(namespace, l.now())
+	}
 }
 
 // reclassify counts the namespaces with quotas that resource claims count for, after the device

@@ -4,7 +4,9 @@
 package ledger
 
 import (
+	"fmt"
 	"strings"
+	"sync/atomic"
 	"testing"
 
 	"go.etcd.io/etcd/client/v3/kubernetes"
@@ -14,6 +16,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/resource"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/runtime"
+	"k8s.io/apimachinery/pkg/types"
 	"k8s.io/kubernetes/pkg/api/legacyscheme"
 
 	"gatehouse.dev/internal/quota"
@@ -143,7 +146,7 @@ func TestClaimsInAnOlderVersion(t *testing.T) {
 func TestClaimsWithTheGateOff(t *testing.T) {
 	s := newShop(t)
 	a := s.server()
-	a.off = quota.DRAExtendedResource
+	a.Off = quota.DRAExtendedResource
 	s.put(quotaResource, newQuota(gpus, "4", "0"))
 	a.classify(called("example.com/gpu"))
 	response, err := a.write(deviceClaims, nil, devices("c", 5), 0)
@@ -285,4 +288,49 @@ func TestPodOfAClaimEnds(t *testing.T) {
 		t.Fatal(response, err)
 	}
 	a.wantCounted(gpus, "2")
+}
+
+// However many pods end while the claims of their namespace are read, the claims are read once more.
+func TestPodsThatEndTogether(t *testing.T) {
+	const pods = 30
+	s := newShop(t)
+	a := s.server()
+	s.put(quotaResource, newQuota(gpus, "99", "0"))
+	a.classify(called("example.com/gpu"))
+	a.mustClaim(devices("other", 1))
+	if err := a.Counted(t.Context()); err != nil {
+		t.Fatal(err)
+	}
+	named := func(i int) *corev1.Pod {
+		pod := needing("1")
+		pod.Name = fmt.Sprint("p", i)
+		pod.UID = types.UID(pod.Name)
+		return pod
+	}
+	revisions := make([]int64, pods)
+	for i := range revisions {
+		response, err := a.write(podResource, nil, named(i), 0)
+		if err != nil || !response.Succeeded {
+			t.Fatal(response, err)
+		}
+		revisions[i] = response.Revision
+	}
+	var reads atomic.Int32
+	ended := make(chan struct{})
+	a.before = func(what string) error {
+		if what == "get /registry/resourceclaims/demo/" {
+			if reads.Add(1) == 1 {
+				<-ended
+			}
+		}
+		return nil
+	}
+	for i, revision := range revisions {
+		a.remove(podResource, fmt.Sprint("p", i), revision)
+	}
+	close(ended)
+	a.wantCounted(gpus, "1")
+	if n := reads.Load(); n > 2 {
+		t.Errorf("the claims were read %d times", n)
+	}
 }

@@ -27,7 +27,7 @@ func TestTemplateEncodesAsTheCodec(t *testing.T) {
 	long := newQuota("pods", "100", "1")
 	long.Annotations = map[string]string{"long": string(bytes.Repeat([]byte("x"), 20_000)), "other": ""}
 	long.ManagedFields = []metav1.ManagedFieldsEntry{{Manager: "kubectl",
-		FieldsV1: &metav1.FieldsV1{Raw: []byte(`{"f:spec":{}}`)}}}
+		FieldsV1: metav1.NewFieldsV1(`{"f:spec":{}}`)}}
 	for name, q := range map[string]*corev1.ResourceQuota{
 		"one name":   newQuota("pods", "100", "1"),
 		"many names": many,

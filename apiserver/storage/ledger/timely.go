@@ -14,12 +14,16 @@ import (
 
 // Timely wraps an etcd client. If a write isn't done in time, it returns an error that the API
 // answers with 504. The client's own error would be an internal error, unless the request's time is
-// over at the same moment and is noticed first.
+// over at the same moment and is noticed first. A request whose time is over, or whose client has gone,
+// stores and deletes nothing: the client of an embedded etcd doesn't look at that itself.
 type Timely struct{ kubernetes.Interface }
 
 // OptimisticPut implements kubernetes.Interface.
 func (t Timely) OptimisticPut(ctx context.Context, key string, data []byte, expected int64,
 	opts kubernetes.PutOptions) (kubernetes.PutResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return kubernetes.PutResponse{}, timeoutError(err)
+	}
 	response, err := t.Interface.OptimisticPut(ctx, key, data, expected, opts)
 	return response, timeoutError(err)
 }
@@ -27,6 +31,9 @@ func (t Timely) OptimisticPut(ctx context.Context, key string, data []byte, expe
 // OptimisticDelete implements kubernetes.Interface.
 func (t Timely) OptimisticDelete(ctx context.Context, key string, expected int64,
 	opts kubernetes.DeleteOptions) (kubernetes.DeleteResponse, error) {
+	if err := ctx.Err(); err != nil {
+		return kubernetes.DeleteResponse{}, timeoutError(err)
+	}
 	response, err := t.Interface.OptimisticDelete(ctx, key, expected, opts)
 	return response, timeoutError(err)
 }

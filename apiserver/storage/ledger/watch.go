@@ -165,10 +165,19 @@ func followedBy(events []heldEvent, next heldEvent) []heldEvent {
 	return append(events, next)
 }
 
+// WithAnswers returns the store of a kind that answers writes with what is stored. For all kinds but quotas
+// that is the store itself.
+func (l *Ledger) WithAnswers(kind schema.GroupResource, stored storage.Interface) storage.Interface {
+	if kind != quotaResource {
+		return stored
+	}
+	return quotaAnswers{stored}
+}
+
 // WithStoredLists returns what serves a kind from a watch cache over stored. For all kinds but
 // quotas that is the cache.
-func WithStoredLists(kind schema.GroupResource, cached, stored storage.Interface) storage.Interface {
-	if kind != quotaResource {
+func (l *Ledger) WithStoredLists(kind schema.GroupResource, cached, stored storage.Interface) storage.Interface {
+	if l == nil || kind != quotaResource {
 		return cached
 	}
 	return storedLists{cached, stored}

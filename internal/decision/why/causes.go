@@ -4,9 +4,13 @@
 package why
 
 import (
+	"fmt"
 	"regexp"
 	"slices"
 	"strings"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/decision"
 )
 
 // A Cause is a change without which the request might not have been refused.
@@ -14,10 +18,18 @@ type Cause struct {
 	Change
 	// Verb says what happened to the field: "was set to {name: proxy}", "was removed".
 	Verb string
+	// IsRead reports whether all that is known is that the expression of the policy reads the field.
+	IsRead bool
 }
 
 // String returns the cause as a sentence.
-func (c Cause) String() string { return c.Field + " " + c.Verb + " by " + c.Source.String() }
+func (c Cause) String() string {
+	text := c.Field + " " + c.Verb + " by " + c.Source.String()
+	if c.IsRead {
+		text += ", and the policy's expression reads it"
+	}
+	return text
+}
 
 var (
 	// fieldError matches a field and its error in a message of Kubernetes' validation.
@@ -43,32 +55,85 @@ var identity = []struct{ words, field string }{
 	{"the name of the object", "metadata.name"},
 }
 
-// causes returns the changes that a message speaks of. The message must be about the field that the
-// change set, or about a container or a volume that it added. A field's name somewhere in the
-// message isn't enough. A change that was overwritten later is no cause.
-func causes(message string, all []Change) []Cause {
+// findCauses returns the changes that the refusal is about. The message must be about the field that the
+// change set, or about a container or a volume that it added; or the expression of the policy that refused
+// must read it. A field's name somewhere in the message isn't enough. A change that was overwritten later
+// is no cause.
+func (e *Explanation) findCauses() []Cause {
 	var found []Cause
-	errors := fieldError.FindAllStringSubmatch(message, -1)
-	for _, c := range all {
-		cause := Cause{c, "was set to " + c.Value}
-		if c.Removed {
-			cause.Verb = "was removed"
+	message := e.Decision.Message
+	for i := range e.Refusals {
+		if why := e.Refusals[i].Why; !strings.Contains(message, why) {
+			message += "\n" + why
 		}
-		switch {
-		case c.Again:
+	}
+	errors := fieldError.FindAllStringSubmatch(message, -1)
+	elements := append(elementsIn(message), unstatedIn(message)...)
+	about := subjectsOf(message)
+	for _, c := range e.Changes {
+		if c.Again {
 			continue
-		case slices.ContainsFunc(errors, func(e []string) bool {
-			return c.concerns(e[1], e[2], e[3], e[4], all)
+		}
+		if verb, ok := c.concernedBy(about); ok {
+			found = append(found, Cause{Change: c, Verb: verb})
+			continue
+		}
+		cause := Cause{Change: c, Verb: c.verb()}
+		switch {
+		case slices.ContainsFunc(errors, func(err []string) bool {
+			return c.concerns(err[1], err[2], err[3], err[4], e.Changes)
 		}):
 		case len(errors) == 0 && c.isNamed(message):
-		case c.Added && c.Name != "" && slices.Contains(elementsIn(message), elementOf(&c)):
+		case c.Added && c.Name != "" && slices.Contains(elements, elementOf(&c)):
 			cause.Verb = "(" + c.Name + ") was added"
+		case tooLarge.MatchString(message) && isCut(e.Decision, &c):
+		case e.isRead(&c, elements):
+			if cause.IsRead = true; c.isElement() {
+				cause.Verb = "(" + c.Name + ") was added"
+			}
 		default:
 			continue
 		}
 		found = append(found, cause)
 	}
 	return found
+}
+
+// isElement reports whether the change added an element with a name to a list.
+func (c *Change) isElement() bool { return c.Added && c.Name != "" && strings.HasSuffix(c.Field, "]") }
+
+// verb returns what happened to the field.
+func (c *Change) verb() string {
+	switch {
+	case c.Removed:
+		return "was removed"
+	case c.Value == decision.HiddenValue, c.Value == decision.LargeValue:
+		return "was changed"
+	}
+	return "was set to " + c.Value
+}
+
+// concernedBy returns what happened to the fields that a refusal is about. ok is false if the change has none of them.
+func (c *Change) concernedBy(about []subject) (verb string, ok bool) {
+	for i := range about {
+		fields := about[i].concerns(c)
+		switch {
+		case len(fields) == 0:
+		case !c.isElement():
+			return c.verb(), true
+		default:
+			verb := fmt.Sprintf("(%s) was added", c.Name)
+			word := " with "
+			for _, field := range fields {
+				if name := strings.TrimPrefix(field.path[len(c.Field):], "."); name != "name" {
+					verb += word + name + " " + inline(field.value, 0)
+					word = " and "
+				}
+			}
+			return verb, true
+		}
+	}
+	return "", false
 }
 
 // concerns reports whether a field's error is about the change: about the same field, a field in
@@ -105,6 +170,41 @@ func (c *Change) concerns(field, kind, value, rest string, all []Change) bool {
 		}
 	}
 	return false
+}
+
+// isRead reports whether the expression of a policy that refused the request reads the field of the change. elements
+// are the containers and volumes that the message names: then it isn't about others.
+func (e *Explanation) isRead(c *Change, elements []podElement) bool {
+	if element := elementOf(c); element.kind != "" && len(elements) > 0 && !slices.Contains(elements, element) {
+		return false
+	}
+	for i := range e.Refusals {
+		call := e.Refusals[i].Call
+		if call != nil && call.Verdict == v1alpha1.Refused && slices.ContainsFunc(call.Reads, c.isReadAs) {
+			return true
+		}
+	}
+	return false
+}
+
+// isReadAs reports whether a field that an expression reads, such as object.spec.containers[*].image, is that of the
+// change, in it, or around it.
+func (c *Change) isReadAs(read string) bool {
+	path, ok := strings.CutPrefix(read, "object.")
+	if !ok {
+		return false
+	}
+	path, isSize := strings.CutSuffix(path, "[]")
+	wanted, changed := segments(path), segments(c.Field)
+	if isSize && len(changed) > len(wanted)+1 || len(wanted) < 2 && len(changed) > len(wanted) {
+		return false // an element isn't the number of elements, and spec as a whole says nothing
+	}
+	for i := range min(len(wanted), len(changed)) {
+		if wanted[i] != changed[i] && wanted[i] != "*" {
+			return false
+		}
+	}
+	return true
 }
 
 // isNamed reports whether a message in free words names the field of the change, or a field in it.

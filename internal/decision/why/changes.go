@@ -12,6 +12,7 @@ import (
 	"strings"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/decision"
 )
 
 // A Change is a field that a plugin, webhook or policy set to another value than it had.
@@ -29,6 +30,8 @@ type Change struct {
 	// Again reports whether the field is also set by a later change.
 	Again bool
 	Source
+
+	value any // the value as JSON has it
 }
 
 // ChangesIn returns the fields that a patch sets or removes, in order. They have no Source.
@@ -67,7 +70,7 @@ func changesOfStep(step *v1alpha1.Step) []Change {
 		all = append(all, changesOf(o.PatchOperation, o.by)...)
 	}
 	own := Source{step.Plugin, step.Phase, limitRanges(step)}
-	for _, o := range step.Patch {
+	for _, o := range patchOf(step.Patch, step.PatchCut) {
 		isOfCall := func(c callOperation) bool { return inside(o.Path, c.Path) || inside(c.Path, o.Path) }
 		if !slices.ContainsFunc(ofCalls, isOfCall) {
 			all = append(all, changesOf(o, own)...)
@@ -75,6 +78,16 @@ func changesOfStep(step *v1alpha1.Step) []Change {
 	}
 	return all
 }
+
+// patchOf returns a patch. If nothing of it could be kept, it says that the object was changed.
+func patchOf(kept []v1alpha1.PatchOperation, isCut bool) []v1alpha1.PatchOperation {
+	if len(kept) == 0 && isCut {
+		return []v1alpha1.PatchOperation{{Op: "replace", Value: &v1alpha1.Value{Raw: largeJSON}}}
+	}
+	return kept
+}
+
+var largeJSON, _ = json.Marshal(decision.LargeValue)
 
 // callOperation is an operation of a call's patch.
 type callOperation struct {
@@ -88,7 +101,7 @@ type callOperation struct {
 func operationsOfCalls(step *v1alpha1.Step) []callOperation {
 	var all []callOperation
 	for i := range step.Calls {
-		for _, o := range step.Calls[i].Patch {
+		for _, o := range patchOf(step.Calls[i].Patch, step.Calls[i].PatchCut) {
 			for j := range all {
 				all[j].Path = movedBy(o, all[j].Path)
 			}
@@ -161,7 +174,7 @@ func changesOf(o v1alpha1.PatchOperation, by Source) []Change {
 	}
 	var all []Change
 	for _, p := range parts(o.Path, valueOf(o)) {
-		c := Change{Field: fieldPath(p.path), Value: inline(p.value, 2), Added: o.Op == "add", Source: by}
+		c := Change{Field: fieldPath(p.path), Value: inline(p.value, 2), Added: o.Op == "add", Source: by, value: p.value}
 		if object, ok := p.value.(map[string]any); ok {
 			c.Name, _ = object["name"].(string)
 		}

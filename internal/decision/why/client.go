@@ -7,6 +7,7 @@ import (
 	"context"
 	"errors"
 	"slices"
+	"strings"
 	"time"
 
 	corev1 "k8s.io/api/core/v1"
@@ -154,16 +155,34 @@ func (c *Client) Decision(ctx context.Context, namespace, auditID string) (*v1al
 }
 
 // LastRefused returns the last request in a namespace, empty for all, that was refused or failed;
-// nil if there is none. Everyday answers such as NotFound don't count.
+// nil if there is none. Everyday answers such as NotFound don't count, and neither does what controllers
+// are refused in a namespace that is being deleted.
 func (c *Client) LastRefused(ctx context.Context, namespace string) (*v1alpha1.Decision, error) {
-	found, err := c.list(ctx, namespace, fields.OneTermNotEqualSelector("verdict", string(v1alpha1.Admitted)))
-	for i := range found {
-		if !v1alpha1.Everyday(&found[i]) {
-			return &found[i], nil
-		}
+	found, err := c.refused(ctx, namespace)
+	if len(found) == 0 {
+		return nil, err
 	}
-	return nil, err
+	return &found[0], nil
 }
+
+// refused returns the requests in a namespace, empty for all, that were refused or failed, the newest first.
+func (c *Client) refused(ctx context.Context, namespace string) ([]v1alpha1.Decision, error) {
+	found, err := c.list(ctx, namespace, fields.OneTermNotEqualSelector("verdict", string(v1alpha1.Admitted)))
+	return slices.DeleteFunc(found, func(d v1alpha1.Decision) bool {
+		return v1alpha1.Everyday(&d) || isTooLate(&d)
+	}), err
+}
+
+// isTooLate reports whether a controller was refused because the namespace is being deleted. That is so until the
+// controller has noticed, and nobody need do anything about it.
+func isTooLate(d *v1alpha1.Decision) bool {
+	user := d.Request.User.Username
+	return strings.Contains(d.Message, terminatingMessage) && (strings.HasPrefix(user, "system:serviceaccount:kube-system:") ||
+		user == "system:kube-controller-manager" || user == "system:apiserver")
+}
+
+// terminatingMessage is part of NamespaceLifecycle's message about a namespace that is being deleted.
+const terminatingMessage = "because it is being terminated"
 
 // Found holds what the API has about an object.
 type Found struct {
@@ -174,6 +193,10 @@ type Found struct {
 	Object *unstructured.Unstructured
 	// Gone reports whether it doesn't exist.
 	Gone bool
+	// Unreadable is the server's error if the object can't be read in any version, empty if it can be.
+	Unreadable string
+	// Inside has the refusals in a namespace that is being deleted, the newest first.
+	Inside []v1alpha1.Decision
 	// Decisions are about the object, the newest first.
 	Decisions []v1alpha1.Decision
 	// Dependents are about what its controllers make for it, the newest first.
@@ -188,19 +211,13 @@ type Found struct {
 // Object finds what the API has about an object. The namespace is ignored if the resource has none.
 func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespace, name string) (*Found, error) {
 	f := &Found{Resource: mapping.Resource.GroupResource(), Kind: mapping.GroupVersionKind.Kind, Name: name}
-	var objects dynamic.ResourceInterface = c.objects.Resource(mapping.Resource)
 	in := metav1.NamespaceDefault // it has the decisions about objects without a namespace
 	if mapping.Scope.Name() == meta.RESTScopeNameNamespace {
 		f.Namespace, in = namespace, namespace
-		objects = c.objects.Resource(mapping.Resource).Namespace(namespace)
 	}
-	var err error
-	if f.Object, err = objects.Get(ctx, name, metav1.GetOptions{}); err != nil {
-		f.Object, f.Gone = nil, apierrors.IsNotFound(err)
-		// a user who may not read it may still read the decisions
-		if !f.Gone && !apierrors.IsForbidden(err) && !apierrors.IsMethodNotSupported(err) {
-			return nil, err
-		}
+	err := c.read(ctx, mapping, f)
+	if err != nil {
+		return nil, err
 	}
 	about := fields.SelectorFromSet(fields.Set{"request.resource": f.Resource.Resource, "request.name": name})
 	f.Decisions, err = c.list(ctx, in, about)
@@ -210,6 +227,16 @@ func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespac
 	f.Decisions = slices.DeleteFunc(f.Decisions, func(d v1alpha1.Decision) bool {
 		return d.Request.Group != f.Resource.Group || d.Request.Namespace != f.Namespace
 	})
+	if f.Resource == namespaces && f.Object != nil && f.Object.GetDeletionTimestamp() != nil && f.Unavailable == "" {
+		if f.Inside, err = c.refused(ctx, name); err != nil && !errors.As(err, &f.Unavailable) {
+			return nil, err
+		}
+		since := f.Object.GetDeletionTimestamp()
+		f.Inside = slices.DeleteFunc(f.Inside, func(d v1alpha1.Decision) bool {
+			return d.Time.Before(&metav1.MicroTime{Time: since.Time}) || d.Request.DryRun ||
+				d.Request.Operation != "UPDATE" && d.Request.Operation != "DELETE"
+		})
+	}
 	owners, err := c.dependents(ctx, f, in)
 	if err != nil || len(f.Decisions)+len(f.Dependents) > 0 {
 		return f, err
@@ -224,6 +251,57 @@ func (c *Client) Object(ctx context.Context, mapping *meta.RESTMapping, namespac
 	}
 	slices.SortStableFunc(f.Events, func(a, b corev1.Event) int { return lastTime(&b).Compare(lastTime(&a)) })
 	return f, nil
+}
+
+var namespaces = schema.GroupResource{Resource: "namespaces"}
+
+// read reads the object. If it can't be read in the preferred version, it tries the others: that in which it is stored
+// needs no conversion.
+func (c *Client) read(ctx context.Context, mapping *meta.RESTMapping, f *Found) error {
+	versions := []*meta.RESTMapping{mapping}
+	for i := 0; i < len(versions); i++ {
+		var objects dynamic.ResourceInterface = c.objects.Resource(versions[i].Resource)
+		if f.Namespace != "" {
+			objects = c.objects.Resource(versions[i].Resource).Namespace(f.Namespace)
+		}
+		object, err := objects.Get(ctx, f.Name, metav1.GetOptions{})
+		// a user who may not read it may still read the decisions
+		switch answer := apierrors.APIStatus(nil); {
+		case err == nil:
+			f.Object, f.Unreadable = object, ""
+			return nil
+		case apierrors.IsNotFound(err):
+			f.Gone, f.Unreadable = true, ""
+			return nil
+		case apierrors.IsForbidden(err), apierrors.IsMethodNotSupported(err):
+			return nil
+		case !errors.As(err, &answer) || ctx.Err() != nil || apierrors.IsUnauthorized(err):
+			return err
+		}
+		if i == 0 {
+			f.Unreadable = err.Error()
+			all, err := c.mapper.RESTMappings(mapping.GroupVersionKind.GroupKind())
+			if err != nil {
+				return err
+			}
+			versions = append(versions, slices.DeleteFunc(all, func(m *meta.RESTMapping) bool {
+				return m.Resource.Version == mapping.Resource.Version
+			})...)
+		}
+	}
+	return nil
+}
+
+// Named returns the objects of a name about which there are decisions in a namespace, as TYPE/NAME.
+func (c *Client) Named(ctx context.Context, namespace, name string) []string {
+	found, _ := c.list(ctx, namespace, fields.OneTermEqualSelector("request.name", name))
+	var all []string
+	for i := range found {
+		if object := found[i].Request.Resource + "/" + name; !slices.Contains(all, object) {
+			all = append(all, object)
+		}
+	}
+	return all
 }
 
 // intermediates are the objects that controllers of some kinds make, and whose own controllers make

@@ -95,7 +95,7 @@ func Explain(d *v1alpha1.Decision, remedies map[string]string) *Explanation {
 	if len(e.Refusals) == 0 && d.By != "" {
 		e.Refusals = []Refusal{{Source{Plugin: d.By}, ""}}
 	}
-	e.Causes = causes(d.Message, e.Changes)
+	e.Causes = e.findCauses()
 	e.Remedies = e.remedies(remedies)
 	return e
 }

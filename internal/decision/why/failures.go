@@ -5,6 +5,7 @@ package why
 
 import (
 	"regexp"
+	"slices"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -32,7 +33,7 @@ type failure struct {
 	unanswered bool
 	codes      []int32        // one of which the call has
 	says       *regexp.Regexp // matches the refusal's words
-	also       func(words string) bool
+	also       func(r *Refusal, words string) bool
 	// words and command are the remedy. $1 stands for the first group of says; see facts for {names}.
 	words, command string
 }
@@ -53,7 +54,7 @@ const nothingInTime = "Try again: nothing was decided in time."
 
 // readsObject reports whether an expression failed because it read a missing field of the object
 // itself: one with a key that every object has, or one that the expression reads directly.
-func readsObject(words string) bool {
+func readsObject(_ *Refusal, words string) bool {
 	found := noSuchKey.FindStringSubmatch(words)
 	if found == nil {
 		return false
@@ -62,7 +63,29 @@ func readsObject(words string) bool {
 	return key == "metadata" || pattern(`\bobject\.`+key+`\b`).MatchString(words)
 }
 
+// reads returns a condition on what the expression of a policy reads: one of these variables at least, and none of
+// the others. It isn't met if that isn't known.
+func reads(some, none []string) func(*Refusal, string) bool {
+	return func(r *Refusal, _ string) bool {
+		readsOf := func(variables []string) bool {
+			return slices.ContainsFunc(r.Call.Reads, func(field string) bool {
+				return slices.ContainsFunc(variables, func(v string) bool { return within(field, v) })
+			})
+		}
+		return readsOf(some) && !readsOf(none)
+	}
+}
+
+// answered reports whether the webhook's server answered with another code than that of a success.
+func answered(r *Refusal, _ string) bool { return r.Call.Code >= 300 && r.Call.Code < 500 }
+
 var noSuchKey = pattern(`no such key: (\w+)`)
+
+// Variables of expressions.
+var (
+	theUser   = []string{"request.userInfo", "authorizer"}
+	theObject = []string{"object", "oldObject"}
+)
 
 // failures are all kinds of failures. The first one that matches a refusal counts.
 var failures = []failure{
@@ -93,9 +116,9 @@ var failures = []failure{
 	{name: "dry run", by: webhook, says: pattern(`^admission webhook "[^"]*" does not support dry run$`),
 		words: "It wasn't asked: its configuration says that it has side effects. If it has none in a dry run, " +
 			"have its sideEffects say None or NoneOnDryRun. Without --dry-run it is asked.", command: getIt},
-	{name: "not called", by: webhook, says: pattern(`not called, as all calls since (\S+) have failed \((.+)\)`),
-		words: "Have the webhook's server ({server}) answer: it has failed since $1, at last with: $2. It is " +
-			"called again once it is back.", command: "kubectl get --raw /debug/webhooks"},
+	{name: "not called", by: webhook, says: pattern(`not asked, as no connection could be made since (\S+) \((.+)\)`),
+		words: "Have the webhook's server ({server}) reachable: no connection could be made since $1, at last with: " +
+			"$2. It is called again once one can.", command: "kubectl get --raw /debug/webhooks"},
 	{name: "expired", by: webhook, says: pattern(`x509: certificate has expired or is not yet valid: (.*)`),
 		words:   "Have the certificate of the webhook's server ({server}) renewed, or the clocks set right: $1.",
 		command: getIt},
@@ -140,9 +163,17 @@ var failures = []failure{
 		command: getIt},
 	{name: "404", by: webhook, codes: []int32{404},
 		words: "Correct the path in the webhook's clientConfig: its server answers 404 to {server}.", command: getIt},
+	{name: "redirect", by: webhook, codes: []int32{300, 301, 302, 303, 304, 307, 308}, says: pattern(`failed to call webhook: `),
+		words: "Have the webhook's clientConfig name the address that answers: the server at {server} sends on to another " +
+			"one, and the API server doesn't follow.", command: getIt},
 	{name: "not allowed to ask", by: webhook, codes: []int32{401, 403}, says: pattern(`failed to call webhook: `),
 		words:   "Have the webhook's server ({server}) let the API server ask: it wants other credentials.",
 		command: getIt},
+	{name: "other code", by: webhook, says: pattern(`failed to call webhook: `), also: answered,
+		words:   "See in the log of the webhook's server ({server}) why it answers with an error.",
+		command: getIt},
+	{name: "large answer", by: webhook, says: pattern(`the response body is too large: limit is (\d+)`),
+		words: "Have the webhook's server ({server}) answer with less: an API server takes at most $1 bytes.", command: getIt},
 	{name: "cut off", by: webhook, verdict: v1alpha1.Failed, says: pattern(`EOF|connection reset|broken pipe|stream ` +
 		`error`),
 		words:   "See in the log of the webhook's server ({server}) why it ends connections without an answer.",
@@ -158,6 +189,9 @@ var failures = []failure{
 		`patch|response\.patch|patch type|apiVersion and kind must stay|which is not supported for this operation`),
 		words: "Have the webhook's patch corrected: it can't be applied to this object. It has to be a JSON patch " +
 			"(RFC 6902) of what is there.", command: getIt},
+	{name: "not base64", by: webhook, says: pattern(`illegal base64 data`),
+		words: "Have the webhook's server ({server}) encode its patch in base64, as JSON has bytes: what it answers in " +
+			"response.patch isn't.", command: getIt},
 	{name: "no review", by: webhook, verdict: v1alpha1.Failed,
 		says: pattern(`couldn't get version/kind|invalid webhook response|expected webhook response of|response was ` +
 			`absent|0-length response|unknown conversion|no kind "|AdmissionReview versions`),
@@ -169,9 +203,31 @@ var failures = []failure{
 			"match conditions cover passes, unless its failurePolicy is Ignore.", command: getIt},
 
 	// Policies
+	{name: "policy about the stored object", by: policy, verdict: v1alpha1.Refused, operation: "DELETE",
+		also: reads([]string{"oldObject"}, nil),
+		words: "Change the object, before it is deleted, so that the policy's expression holds, or have its binding leave " +
+			"this object out.", command: getIt},
+	{name: "policy about the user or the object", by: policy, verdict: v1alpha1.Refused, also: func(r *Refusal, words string) bool {
+		return reads(theUser, nil)(r, words) && reads(theObject, nil)(r, words)
+	}, words: "Have somebody do it whom the policy's expression allows, change the object so that it holds, or have the " +
+		"binding leave this object out.", command: getIt},
+	{name: "policy about the user", by: policy, verdict: v1alpha1.Refused, also: reads(theUser, theObject),
+		words: "Have somebody do it whom the policy's expression allows: it is about the user, and not about the object. Or " +
+			"have its binding leave this object out.", command: getIt},
+	{name: "policy about the namespace", by: policy, verdict: v1alpha1.Refused,
+		also: reads([]string{"namespaceObject"}, theObject),
+		words: "Take another namespace, or have this one changed so that the policy's expression holds: it is about the " +
+			"namespace, and not about the object.", command: getIt},
+	{name: "policy about the request", by: policy, verdict: v1alpha1.Refused, also: reads([]string{"request"}, theObject),
+		words: "Do something else that the policy's expression allows, or have its binding leave this object out: it is " +
+			"about the request, and not about the object.", command: getIt},
 	{name: "policy refused", by: policy, verdict: v1alpha1.Refused,
 		words:   "Change the object so that the policy's expression holds, or have its binding leave this object out.",
 		command: getIt},
+	{name: "missing params on DELETE", by: policy, operation: "DELETE", says: pattern(`parameterNotFoundAction: (.+)`),
+		words: "Have the parameterNotFoundAction of the binding {binding} say Allow, or leave DELETE out of the policy's " +
+			"rules: what its paramRef names ($1) isn't there, and in a namespace that is being deleted nobody can create it.",
+		command: getBinding},
 	{name: "missing params", by: policy, says: pattern(`parameterNotFoundAction: (.+)`),
 		words: "Create what the paramRef of the binding {binding} names ($1), or have its parameterNotFoundAction " +
 			"say Allow.", command: getBinding},
@@ -213,6 +269,17 @@ var failures = []failure{
 		words: "Correct the policy: it could not be evaluated, and its failurePolicy is Fail.", command: getIt},
 
 	// Quotas and LimitRanges
+	{name: "no quota for the scope", by: byPlugin, says: pattern(`insufficient quota to match these scopes: \[(.+)\]`),
+		words: "Create a ResourceQuota in the namespace whose scopeSelector matches it: $1. The server's configuration " +
+			"(limitedResources of ResourceQuota) wants one, and no quota of the namespace has that.",
+		command: "kubectl get resourcequotas{in} -o yaml"},
+	{name: "no quota for the resource", by: byPlugin, says: pattern(`insufficient quota to consume: (\S+)`),
+		words: "Create a ResourceQuota in the namespace that limits $1. The server's configuration (limitedResources of " +
+			"ResourceQuota) wants one, and no quota of the namespace does.",
+		command: "kubectl get resourcequotas{in} -o yaml"},
+	{name: "uncounted", says: pattern(`status unknown for quota: `),
+		words:   "Try again: the quota was created just now, and what is in use isn't counted yet.",
+		command: "kubectl get resourcequotas{in}"},
 	{name: "unstated", by: quota, says: pattern(`must specify (.+)`),
 		words: "Set what the quota counts in the resources of each container that is named ($1), or have a " +
 			"LimitRange of the namespace give it by default.", command: describeIt},
@@ -223,6 +290,23 @@ var failures = []failure{
 		words: "Give the resources values within the LimitRange's, or have those changed.", command: describeIt},
 
 	// Plugins, and the API itself
+	{name: "mirror pod", by: byPlugin, caused: true, says: pattern(`a mirror pod may not reference `),
+		words: "Have what set that leave pods with the annotation kubernetes.io/config.mirror alone: a kubelet sends them for " +
+			"its static pods, and they may not refer to other objects."},
+	{name: "mirror pod's own", by: byPlugin, says: pattern(`a mirror pod may not reference `),
+		words: "Take the reference out of the static pod's manifest on the node: its pod may not refer to other objects."},
+	{name: "tolerations that were set", by: byPlugin, caused: true,
+		says:  pattern(`conflict with its (\w+) whitelist: `),
+		words: "Have what set the toleration changed, or the $1's whitelist allow it."},
+	{name: "level", by: byPlugin, says: pattern(`labels\[(pod-security\.kubernetes\.io/\w+)\]: Invalid value: "[^"]*": ` +
+		`must be one of`),
+		words: "Give the label $1 one of the levels privileged, baseline and restricted{level}"},
+	{name: "version of a level", by: byPlugin, says: pattern(`labels\[(pod-security\.kubernetes\.io/[\w-]+)\]: Invalid value: `),
+		words: "Give the label $1 a version that the message names: latest, or one such as v1.37."},
+	{name: "labels of a node", by: byPlugin,
+		says: pattern(`is not allowed to (?:set the following|modify) labels: (.+)`),
+		words: "Have an administrator set $1. In the domains kubernetes.io and k8s.io, a node may set these labels of its own: " +
+			"those below kubelet.kubernetes.io and node.kubernetes.io, and {labels}. It may set any label of other domains."},
 	{name: "interrupted", by: byPlugin, says: pattern(`^the request ended before the plugin did$`),
 		words: "Try again: the request was over before the plugin had decided."},
 	{name: "not ready", by: byPlugin, says: pattern(`is forbidden: not yet ready to handle request$`),
@@ -231,6 +315,17 @@ var failures = []failure{
 	{name: "server timeout of a plugin", by: byPlugin, reason: metav1.StatusReasonServerTimeout, words: nothingInTime},
 	{name: "unavailable to a plugin", by: byPlugin, reason: metav1.StatusReasonServiceUnavailable,
 		words: nothingInTime},
+	{name: "made too large", by: byAPI, caused: true, says: tooLarge,
+		words: "Have what set so much set less: it makes the object larger than an object may be."},
+	{name: "too large to be sent", by: byAPI, says: pattern(`Request entity too large: limit is (\d+)`),
+		words: "No plugin refused it: send less, or in several objects. The server takes at most $1 bytes in a request."},
+	{name: "too large", by: byAPI, says: pattern(`etcdserver: request is too large|trying to send message larger than max`),
+		words: "No plugin refused it: make the object smaller, or several objects of it. It is larger than etcd takes, which " +
+			"is 1.5 MiB unless etcd was told otherwise."},
+	{name: "apply of another type", by: byAPI,
+		says: pattern(`^failed to (?:create typed patch object|convert new object) \(`),
+		words: "No plugin refused it: correct in what was applied the fields that the message names. They are unknown, twice " +
+			"there, or of another type."},
 	{name: "other namespace", by: byAPI, caused: true, says: pattern(`the namespace of the (?:provided )?object`),
 		words: "Have what set metadata.namespace leave it alone: an object is stored in the namespace that the " +
 			"request names."},
@@ -261,9 +356,11 @@ var failures = []failure{
 		words: "No plugin refused it: there is one of that name. Update that, or take another name."},
 	{name: "not found", by: byAPI, reason: metav1.StatusReasonNotFound,
 		words: "No plugin refused it: what it is about isn't there. Create that first."},
+	{name: "apply conflict", by: byAPI, reason: metav1.StatusReasonConflict, says: pattern(`Apply failed with \d+ conflict`),
+		words: "No plugin refused it: {managers} set these fields to other values. Leave the fields out of what you apply to " +
+			"keep those, or take them over (kubectl apply --server-side --force-conflicts)."},
 	{name: "conflict", by: byAPI, reason: metav1.StatusReasonConflict,
-		words: "No plugin refused it: the object has changed since it was read, or another manager has the field. " +
-			"Read it again, and then write it."},
+		words: "No plugin refused it: the object has changed since it was read. Read it again, and then write it."},
 	{name: "disruption budget", by: byAPI, reason: metav1.StatusReasonTooManyRequests, says: pattern(`disruption budget`),
 		words: "Try again later: a PodDisruptionBudget wants this pod to stay until others are ready. Or have the " +
 			"budget allow more disruptions.", command: "kubectl get poddisruptionbudgets{in}"},

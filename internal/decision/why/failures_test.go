@@ -113,7 +113,7 @@ type remedyRow struct {
 
 // A kind of failure has its own remedy, and no other.
 func TestRemedies(t *testing.T) {
-	rows := slices.Concat(webhookRows, policyRows, otherRows)
+	rows := slices.Concat(webhookRows, policyRows, otherRows, answerRows)
 	covered := map[string]bool{}
 	for _, row := range rows {
 		covered[row.failure] = true
@@ -172,10 +172,11 @@ var webhookRows = []remedyRow{
 	{"timeout", failedWebhook(503, post+"context deadline exceeded"),
 		"Have the webhook's server (https://10.0.0.1:4404/review) answer faster, or be reachable through the " +
 			"network, or raise the webhook's timeoutSeconds (30 at most).", getMutating},
-	{"not called", failedWebhook(503, post+"not called, as all calls since 2026-11-27T23:00:01Z have failed (dial tcp "+
-		"10.0.0.1:4404: connect: connection refused); the server tries to connect every second"),
-		"Have the webhook's server (https://10.0.0.1:4404/review) answer: it has failed since 2026-11-27T23:00:01Z, " +
-			"at last with: dial tcp 10.0.0.1:4404: connect: connection refused. It is called again once it is back.",
+	{"not called", failedWebhook(503, post+"not asked, as no connection could be made since 2026-11-27T23:00:01Z (dial tcp "+
+		"10.0.0.1:4404: connect: connection refused); the server tries every second"),
+		"Have the webhook's server (https://10.0.0.1:4404/review) reachable: no connection could be made since " +
+			"2026-11-27T23:00:01Z, at last with: dial tcp 10.0.0.1:4404: connect: connection refused. It is called " +
+			"again once one can.",
 		"kubectl get --raw /debug/webhooks"},
 	{"connection refused", failedWebhook(503, post+"dial tcp 10.0.0.1:4404: connect: connection refused"),
 		"Start the webhook's server: nothing listens at https://10.0.0.1:4404/review. Or correct the address in its " +
@@ -375,8 +376,7 @@ var otherRows = []remedyRow{
 		"No plugin refused it: what it is about isn't there. Create that first.", ""},
 	{"conflict", ofAPI(409, metav1.StatusReasonConflict, `Operation cannot be fulfilled on pods "web": the object has `+
 		"been modified; please apply your changes to the latest version and try again"),
-		"No plugin refused it: the object has changed since it was read, or another manager has the field. Read it " +
-			"again, and then write it.", ""},
+		"No plugin refused it: the object has changed since it was read. Read it again, and then write it.", ""},
 	{"disruption budget", ofAPI(429, metav1.StatusReasonTooManyRequests, "Cannot evict pod as it would violate the "+
 		"pod's disruption budget."),
 		"Try again later: a PodDisruptionBudget wants this pod to stay until others are ready. Or have the budget " +

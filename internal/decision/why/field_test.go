@@ -49,7 +49,8 @@ func TestCausesOfWhatIsMissing(t *testing.T) {
 		"spec.containers[1].image: Required value":            1,
 		"spec.containers[0].volumeMounts[0].name: Not found:": 1,
 	} {
-		if got := causes(message, all); len(got) != want {
+		e := &Explanation{Decision: &v1alpha1.Decision{Message: message}, Changes: all}
+		if got := e.findCauses(); len(got) != want {
 			t.Errorf("%s: got %v, want %d", message, got, want)
 		}
 	}

@@ -26,16 +26,20 @@ func fieldPath(pointer string) string {
 	}
 	var path strings.Builder
 	for _, segment := range strings.Split(pointer, "/")[1:] {
-		switch segment = unescaper.Replace(segment); {
-		case number.MatchString(segment), !plainKey.MatchString(segment):
-			path.WriteString("[" + segment + "]")
-		case path.Len() > 0:
-			path.WriteString("." + segment)
-		default:
-			path.WriteString(segment)
-		}
+		path.WriteString(fieldIn(path.String(), unescaper.Replace(segment)))
 	}
 	return path.String()
+}
+
+// fieldIn returns what follows the path of an object or a list in the path of one of its fields or elements.
+func fieldIn(path, segment string) string {
+	switch {
+	case number.MatchString(segment), !plainKey.MatchString(segment):
+		return "[" + segment + "]"
+	case path != "":
+		return "." + segment
+	}
+	return segment
 }
 
 // inline returns a value as one line of YAML, down to a number of levels.

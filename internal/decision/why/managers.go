@@ -4,13 +4,15 @@
 package why
 
 import (
-	"bytes"
+	"regexp"
 	"slices"
 	"strings"
 	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/structured-merge-diff/v6/fieldpath"
+
+	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // A Manager set fields of an object, according to the object's managedFields. What plugins and
@@ -33,7 +35,7 @@ func Managers(object metav1.Object) []Manager {
 			manager.Time = m.Time.Time
 		}
 		var set fieldpath.Set
-		if m.FieldsV1 != nil && set.FromJSON(bytes.NewReader(m.FieldsV1.Raw)) == nil {
+		if set.FromJSON(m.FieldsV1.GetRawReader()) == nil {
 			set.Leaves().Iterate(func(path fieldpath.Path) { manager.Fields = append(manager.Fields, managedPath(path)) })
 		}
 		slices.Sort(manager.Fields)
@@ -69,4 +71,40 @@ func managedPath(path fieldpath.Path) string {
 		}
 	}
 	return text.String()
+}
+
+var (
+	inConflict = regexp.MustCompile(`(?m)(?:: |^- )(\.\S+)$`)
+	elementKey = regexp.MustCompile(`\[[^\]/.]*\]`)
+)
+
+// fieldKey returns the path of a field in a form that managed fields and patches have in common: without the keys
+// and indexes of elements.
+func fieldKey(path string) string {
+	path = elementKey.ReplaceAllString(strings.TrimPrefix(path, "."), "")
+	return strings.NewReplacer("[", ".", "]", "").Replace(path)
+}
+
+// findEarlier finds which plugins, webhooks and policies set the fields of an apply's conflict, in earlier requests.
+// Those changes count as the other manager's.
+func (e *Explanation) findEarlier(older []v1alpha1.Decision) {
+	if e.Decision.Reason != metav1.StatusReasonConflict || !strings.Contains(e.Decision.Message, "Apply failed with ") {
+		return
+	}
+	for _, m := range inConflict.FindAllStringSubmatch(e.Decision.Message, -1) {
+		field := fieldKey(m[1])
+		for i := range older {
+			d := &older[i]
+			if d.Verdict != v1alpha1.Admitted || d.Request.DryRun {
+				continue
+			}
+			all := changes(d)
+			at := slices.IndexFunc(all, func(c Change) bool { return !c.Again && fieldKey(c.Field) == field })
+			if at >= 0 {
+				verb := all[at].verb() + " in an earlier " + d.Request.Operation
+				e.Causes = append(e.Causes, Cause{Change: all[at], Verb: verb})
+				break
+			}
+		}
+	}
 }

@@ -47,6 +47,10 @@ func (p *Printer) Found(f *Found, limit int) string {
 		title += " (not found)"
 	}
 	fmt.Fprintln(&p.out, p.paint(terminal.Bold, title))
+	if f.Unreadable != "" {
+		p.wrap("", "It can't be read: "+f.Unreadable)
+	}
+	p.deletion(f)
 	entries, omitted := Entries(f.Decisions, limit, p.Remedies)
 	p.dependents(f)
 	for i := range entries {

@@ -4,10 +4,14 @@
 package why
 
 import (
+	"cmp"
 	"slices"
 	"strings"
 
+	kubeletapis "k8s.io/kubelet/pkg/apis"
+
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/nearest"
 )
 
 // A Remedy says what would have to change for a request to pass.
@@ -33,6 +37,9 @@ func (e *Explanation) remedies(ofPlugins map[string]string) []Remedy {
 		remedy, ok := e.remedyOf(r)
 		if !ok && r.Call == nil {
 			remedy = Remedy{Words: ofPlugins[r.Plugin]}
+			if len(e.Causes) > 0 {
+				add(Remedy{Words: "Have what set that changed: the request came without it."})
+			}
 		}
 		add(remedy)
 	}
@@ -64,7 +71,7 @@ func (e *Explanation) remedyOf(r *Refusal) (Remedy, bool) {
 			f.verdict != "" && f.verdict != verdict || f.reason != "" && f.reason != d.Reason ||
 			f.operation != "" && f.operation != d.Request.Operation || f.caused && len(e.Causes) == 0 ||
 			f.unanswered && d.Code != 0 || f.codes != nil && !slices.Contains(f.codes, code) ||
-			f.also != nil && !f.also(why) {
+			f.also != nil && !f.also(r, why) {
 			continue
 		}
 		var match []int
@@ -99,6 +106,47 @@ func (e *Explanation) facts(r *Refusal) *strings.Replacer {
 	if server == "" {
 		server = "the address in its clientConfig"
 	}
-	return strings.NewReplacer("{resource}", resource, "{object}", name, "{webhook}", call.Name,
+	why := r.Why
+	if why == "" {
+		why = e.Decision.Message
+	}
+	return strings.NewReplacer("{level}", meantLevel(why), "{labels}", kubeletLabels, "{managers}", managersIn(why),
+		"{resource}", resource, "{object}", name, "{webhook}", call.Name,
 		"{binding}", call.Binding, "{server}", server, "{in}", in)
+}
+
+// kubeletLabels are the labels in Kubernetes' domains that a node may set.
+//
+// Source: k8s.io/kubelet/pkg/apis/well_known_labels.go bd1ad569
+var kubeletLabels = strings.Join(slices.DeleteFunc(slices.Sorted(slices.Values(kubeletapis.KubeletLabels())),
+	func(label string) bool {
+		return strings.HasPrefix(label, "beta.kubernetes.io/") || strings.HasPrefix(label, "failure-domain.beta.")
+	}), ", ")
+
+// badLevel matches the value of a label of Pod Security.
+var badLevel = pattern(`Invalid value: "([^"]*)": must be one of`)
+
+// meantLevel returns the end of a sentence: which level a label of Pod Security was likely meant to name, if any.
+func meantLevel(message string) string {
+	found := badLevel.FindStringSubmatch(message)
+	if found == nil {
+		return "."
+	}
+	return cmp.Or(nearest.Meant(found[1], []string{"privileged", "baseline", "restricted"}), ".")
+}
+
+// conflicting matches a manager of fields in the message of a conflict.
+var conflicting = pattern(`conflicts? with ("[^"]+"(?: with subresource "[^"]+")?)(?: using \S+)?(?: at ([^:\s]+:[^:\s]+:[^:\s]+))?`)
+
+// managersIn returns the managers that the message of a conflict names, and when they last set fields.
+func managersIn(message string) string {
+	var managers []string
+	for _, m := range conflicting.FindAllStringSubmatch(message, -1) {
+		manager := "the manager " + m[1]
+		if m[2] != "" {
+			manager += " (" + strings.TrimSuffix(m[2], ":") + ")"
+		}
+		managers = append(managers, manager)
+	}
+	return strings.Join(managers, " and ")
 }

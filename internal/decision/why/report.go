@@ -30,7 +30,9 @@ func Entries(decisions []v1alpha1.Decision, limit int, remedies map[string]strin
 			all[n-1].First = d.Time.Time
 			continue
 		}
-		all = append(all, Entry{Explain(d, remedies), 1, d.Time.Time})
+		entry := Entry{Explain(d, remedies), 1, d.Time.Time}
+		entry.findEarlier(decisions[i+1:])
+		all = append(all, entry)
 	}
 	refused, created := false, false
 	for i, e := range all {

@@ -17,9 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/runtime/serializer"
 	utilerrors "k8s.io/apimachinery/pkg/util/errors"
 	utilruntime "k8s.io/apimachinery/pkg/util/runtime"
+	"k8s.io/apimachinery/pkg/util/validation/field"
 	"sigs.k8s.io/yaml"
-
-	"gatehouse.dev/internal/expression"
 )
 
 // nameSuffix is the suffix of the names of all manifests. No object of the API has it.
@@ -34,8 +33,8 @@ var decoder = func() runtime.Decoder {
 
 // decodeAll returns the objects of all files in the order of their names, with defaults. Its error
 // names everything that is wrong with them.
-func decodeAll(plugin *Plugin, files []file) ([]Object, error) {
-	d := decoding{plugin: plugin, compiler: expression.NewCompiler(), fileOf: map[objectKey]string{}}
+func decodeAll(plugin *Plugin, validate validateFunc, files []file) ([]Object, error) {
+	d := decoding{plugin: plugin, validate: validate, fileOf: map[objectKey]string{}}
 	var errs []error
 	for _, f := range files {
 		documents, err := f.documents()
@@ -63,8 +62,11 @@ type decoding struct {
 	plugin   *Plugin
 	objects  []Object
 	fileOf   map[objectKey]string
-	compiler *expression.Compiler
+	validate validateFunc
 }
+
+// validateFunc sets the defaults of an object, and returns what the API would refuse of it.
+type validateFunc = func(runtime.Object) field.ErrorList
 
 type objectKey struct{ kind, name string }
 
@@ -113,9 +115,9 @@ func forEach[E any](list []E, do func(E) error) error {
 func (d *decoding) add(path string, object Object) error {
 	// Objects in informers have no kind set, either.
 	object.GetObjectKind().SetGroupVersionKind(schema.GroupVersionKind{})
-	setDefaults(object)
+	errs := d.validate(object)
 	key := objectKey{KindOf(object), object.GetName()}
-	if errs := validate(object, d.compiler); len(errs) > 0 {
+	if len(errs) > 0 {
 		return fmt.Errorf("%s %q: %w", key.kind, key.name, errs.ToAggregate())
 	}
 	switch first, seen := d.fileOf[key]; {

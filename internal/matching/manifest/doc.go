@@ -11,13 +11,13 @@
 // bindings. Webhooks of the API see none of these, and policies of the API no writes to policies
 // and bindings.
 //
-//	set, err := manifest.ValidatingPolicies.Load(dir, serverID)
+//	set, err := manifest.ValidatingPolicies.Load(dir, env)
 //	go set.Run(ctx, changed)
 //	… manifest.CurrentObjects[*admissionregistrationv1.ValidatingAdmissionPolicy](set) …
 //
 // A Set (set.go) reads the files (files.go), decodes and checks their documents (decode.go,
-// kinds.go, defaults.go, validation.go, policies.go), and reloads them when they change (metrics.go
-// counts that). reserved.go keeps the names of manifests out of the API.
+// kinds.go, static.go), and reloads them when they change (metrics.go counts that). reserved.go keeps
+// the names of manifests out of the API.
 //
 // # Files
 //
@@ -28,8 +28,8 @@
 // name of an object ends in .static.k8s.io, and no other object of its kind in the directory has
 // it. A webhook has a clientConfig.url, since a Service may not be reachable while the server
 // starts. For the same reason a policy has no paramKind and a binding no paramRef. The policy of a
-// binding must be in the directory. Otherwise defaults and checks are those of the API, and strict:
-// an unknown or repeated field is an error.
+// binding must be in the directory. Otherwise defaults and checks are the API's own (plugin.Env has
+// them), and strict: an unknown or repeated field is an error.
 //
 // # Time
 //

@@ -13,7 +13,7 @@ import (
 	"k8s.io/apimachinery/pkg/api/equality"
 	"sigs.k8s.io/yaml"
 
-	"gatehouse.dev/internal/expression"
+	"gatehouse.dev/apiserver/manifests"
 )
 
 // Whatever is in a file, it is refused with a reason, or what is in force is valid, in order, and
@@ -43,7 +43,7 @@ func FuzzDecode(f *testing.F) {
 		f.Add([]byte(seed))
 	}
 	f.Fuzz(func(t *testing.T, data []byte) {
-		objects, err := decodeAll(MutatingWebhooks, []file{{"a.yaml", data}})
+		objects, err := decodeAll(MutatingWebhooks, manifests.Validate, []file{{"a.yaml", data}})
 		if err != nil {
 			if objects != nil || err.Error() == "" {
 				t.Errorf("%v, and %v", err, objects)
@@ -56,7 +56,7 @@ func FuzzDecode(f *testing.F) {
 		var again []string
 		for _, object := range objects {
 			c := object.(mutating)
-			if errs := validate(c, expression.NewCompiler()); len(errs) > 0 || !strings.HasSuffix(c.Name, nameSuffix) {
+			if errs := manifests.Validate(c); len(errs) > 0 || !strings.HasSuffix(c.Name, nameSuffix) {
 				t.Errorf("in force: %s: %v", c.Name, errs)
 			}
 			c = c.DeepCopy()
@@ -67,7 +67,8 @@ func FuzzDecode(f *testing.F) {
 			}
 			again = append(again, string(text))
 		}
-		reread, err := decodeAll(MutatingWebhooks, []file{{"a.yaml", []byte(strings.Join(again, "---\n"))}})
+		reread, err := decodeAll(MutatingWebhooks, manifests.Validate,
+			[]file{{"a.yaml", []byte(strings.Join(again, "---\n"))}})
 		if err != nil {
 			t.Fatal(err)
 		}

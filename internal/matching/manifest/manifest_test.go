@@ -13,6 +13,9 @@ import (
 	"github.com/google/go-cmp/cmp"
 	admissionregistrationv1 "k8s.io/api/admissionregistration/v1"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/apiserver/manifests"
+	"gatehouse.dev/plugin"
 )
 
 type (
@@ -66,9 +69,14 @@ func put(t testing.TB, dir, name, text string) {
 	}
 }
 
-func load(t testing.TB, plugin *Plugin, dir string) *Set {
+// host is the environment in a server of that ID.
+func host(id string) *plugin.Env {
+	return &plugin.Env{APIServerID: id, ValidateManifest: manifests.Validate}
+}
+
+func load(t testing.TB, p *Plugin, dir string) *Set {
 	t.Helper()
-	s, err := plugin.Load(dir, "server")
+	s, err := p.Load(dir, host("server"))
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -249,9 +257,19 @@ func TestBrokenFiles(t *testing.T) {
 			`error loading DIR/a.yaml: ValidatingWebhookConfiguration "a.static.k8s.io": ` +
 				`webhooks[0].clientConfig.service: Forbidden: clientConfig.service is not supported for static ` +
 				`manifests; use clientConfig.url instead`},
+		"no certificate": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
+			strings.Replace(minimal, "{url", "{caBundle: YWJj, url", 1))},
+			`error loading DIR/a.yaml: ValidatingWebhookConfiguration "a.static.k8s.io": ` +
+				`webhooks[0].clientConfig.caBundle: Invalid value: "YWJj": unable to load root certificates: unable to ` +
+				`parse bytes as PEM block`},
+		"all that is wrong with one": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
+			strings.Replace(minimal, "None", "Some, timeoutSeconds: 60", 1))},
+			`ValidatingWebhookConfiguration "a.static.k8s.io": [webhooks[0].sideEffects: Unsupported value: "Some": ` +
+				`supported values: "None", "NoneOnDryRun", ` +
+				`webhooks[0].timeoutSeconds: Invalid value: 60: the timeout value must be between 1 and 30 seconds]`},
 		"no address": {map[string]string{"a.yaml": validatingOf("a.static.k8s.io",
 			strings.Replace(minimal, `url: "https://example.com/a"`, "", 1))},
-			`webhooks[0].clientConfig.url: Required value: clientConfig.url is required for static manifests`},
+			`webhooks[0].clientConfig: Required value: exactly one of url or service is required`},
 		"in a List": {map[string]string{"a.yaml": "apiVersion: v1\nkind: List\nitems: [" + itemOf("a.static.k8s.io") +
 			", " + itemOf("b") + "]"},
 			`error loading DIR/a.yaml: items[1]: "b" in file "DIR/a.yaml" must have a name ending with ` +
@@ -264,7 +282,7 @@ func TestBrokenFiles(t *testing.T) {
 	} {
 		t.Run(name, func(t *testing.T) {
 			dir := write(t, test.files)
-			_, err := ValidatingWebhooks.Load(dir, "server")
+			_, err := ValidatingWebhooks.Load(dir, host("server"))
 			if want := strings.ReplaceAll(test.want, "DIR", dir); err == nil || !strings.Contains(err.Error(), want) {
 				t.Errorf("error is\n  %v\nwant\n  %s", err, want)
 			}
@@ -284,9 +302,17 @@ func TestDirectory(t *testing.T) {
 		filepath.Join(dir, "file"): fmt.Sprintf(`staticManifestsDir: Invalid value: %q: must be a directory`,
 			filepath.Join(dir, "file")),
 	} {
-		if _, err := MutatingWebhooks.Load(given, "server"); err == nil || err.Error() != want {
+		if _, err := MutatingWebhooks.Load(given, host("server")); err == nil || err.Error() != want {
 			t.Errorf("error is\n  %v\nwant\n  %s", err, want)
 		}
+	}
+}
+
+// A program that can't validate manifests takes none.
+func TestNoValidation(t *testing.T) {
+	_, err := MutatingWebhooks.Load(t.TempDir(), &plugin.Env{})
+	if err == nil || !strings.HasPrefix(err.Error(), "staticManifestsDir: ") {
+		t.Errorf("error is %v", err)
 	}
 }
 
@@ -295,7 +321,7 @@ func TestUnreadableFile(t *testing.T) {
 	if err := os.Symlink(filepath.Join(dir, "nowhere"), filepath.Join(dir, "a.yaml")); err != nil {
 		t.Fatal(err)
 	}
-	if _, err := MutatingWebhooks.Load(dir, "server"); err == nil ||
+	if _, err := MutatingWebhooks.Load(dir, host("server")); err == nil ||
 		!strings.HasPrefix(err.Error(), fmt.Sprintf("failed to read file %q: ", filepath.Join(dir, "a.yaml"))) {
 		t.Errorf("error is %v", err)
 	}
@@ -308,7 +334,7 @@ func TestNoRegularFile(t *testing.T) {
 		t.Fatal(err)
 	}
 	want := fmt.Sprintf("failed to read file %q: is not a regular file", filepath.Join(dir, "a.yaml"))
-	if _, err := MutatingWebhooks.Load(dir, "server"); err == nil || err.Error() != want {
+	if _, err := MutatingWebhooks.Load(dir, host("server")); err == nil || err.Error() != want {
 		t.Errorf("error is %v, want %s", err, want)
 	}
 }

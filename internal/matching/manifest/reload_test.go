@@ -27,7 +27,7 @@ func TestReload(t *testing.T) {
 	good, better := validatingOf("a.static.k8s.io", minimal), validatingOf("b.static.k8s.io", minimal)
 	dir := write(t, map[string]string{"a.yaml": good})
 	serverID := dir // one that no other test has, since metrics are the process'
-	s, err := ValidatingWebhooks.Load(dir, serverID)
+	s, err := ValidatingWebhooks.Load(dir, host(serverID))
 	if err != nil {
 		t.Fatal(err)
 	}

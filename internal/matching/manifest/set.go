@@ -5,6 +5,7 @@ package manifest
 
 import (
 	"context"
+	"errors"
 	"fmt"
 	"net/http"
 	"os"
@@ -16,6 +17,8 @@ import (
 	"k8s.io/apimachinery/pkg/util/validation/field"
 	"k8s.io/apiserver/pkg/util/filesystem"
 	"k8s.io/klog/v2"
+
+	"gatehouse.dev/plugin"
 )
 
 // pollInterval is how often the directory is read if the file system reports no changes. It is
@@ -58,25 +61,29 @@ type Set struct {
 	dir     string
 	metrics reloadMetrics
 
+	validate validateFunc
+
 	hash    string // of the files in force; only Load and Run use it
 	current atomic.Pointer[[]Object]
 	failure atomic.Pointer[string] // why the files are not in force; nil if they are
 }
 
 // Load reads all manifests of dir, which is staticManifestsDir of the plugin's configuration. It
-// returns an error if anything is wrong with dir or a manifest. apiServerID is the server's name in
-// the metrics (plugin.Env has it).
-func (p *Plugin) Load(dir, apiServerID string) (*Set, error) {
+// returns an error if anything is wrong with dir or a manifest.
+func (p *Plugin) Load(dir string, env *plugin.Env) (*Set, error) {
 	if err := validateDir(dir); err != nil {
 		return nil, err
 	}
-	s := &Set{plugin: p, dir: dir,
-		metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: formatHash([]byte(apiServerID))}}
+	if env.ValidateManifest == nil {
+		return nil, errors.New("staticManifestsDir: this program can't validate manifests: leave it out")
+	}
+	s := &Set{plugin: p, dir: dir, validate: env.ValidateManifest,
+		metrics: reloadMetrics{plugin: p.name(), apiServerIDHash: formatHash([]byte(env.APIServerID))}}
 	files, err := readDir(dir)
 	if err != nil {
 		return nil, err
 	}
-	objects, err := decodeAll(s.plugin, files)
+	objects, err := decodeAll(s.plugin, s.validate, files)
 	if err != nil {
 		return nil, err
 	}
@@ -142,7 +149,7 @@ func (s *Set) reload() bool {
 		}
 		return false
 	}
-	objects, err := decodeAll(s.plugin, files)
+	objects, err := decodeAll(s.plugin, s.validate, files)
 	if err != nil {
 		s.recordFailure(err)
 		return false

@@ -7,6 +7,7 @@
 package cases
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -69,14 +70,14 @@ type place struct {
 
 // Write writes a suite of the chosen results of a report to out. The notes say which were left out, and
 // why. It is an error if none is left.
-func Write(out io.Writer, report string, o Options) (notes []string, err error) {
+func Write(ctx context.Context, out io.Writer, report string, o Options) (notes []string, err error) {
 	left := left{}
 	chosen, files, err := choose(report, o, left)
 	if err != nil {
 		return nil, err
 	}
 	b := &builder{options: o, left: left, namespaces: map[string]bool{}, redactor: newRedactor()}
-	if err := b.read(files, chosen); err != nil {
+	if err := b.read(ctx, files, chosen); err != nil {
 		return nil, err
 	}
 	for range chosen {
@@ -147,8 +148,8 @@ type builder struct {
 }
 
 // read makes cases of the chosen requests in the files, and takes them out of chosen.
-func (b *builder) read(files []string, chosen map[place]*impact.Result) error {
-	log, err := recorded.Open(files, recorded.Options{})
+func (b *builder) read(ctx context.Context, files []string, chosen map[place]*impact.Result) error {
+	log, err := recorded.Open(ctx, files, recorded.Options{})
 	if err != nil {
 		return err
 	}

@@ -67,7 +67,7 @@ func write(t *testing.T, verdict string, lines ...string) string {
 func read(t *testing.T, report string, o Options) (suite.Suite, string, []string) {
 	t.Helper()
 	var out bytes.Buffer
-	notes, err := Write(&out, report, o)
+	notes, err := Write(t.Context(), &out, report, o)
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -128,7 +128,7 @@ func TestLeftOut(t *testing.T) {
 	}
 	for name, path := range map[string]string{"no result is chosen": report,
 		"admission failed": write(t, "Failed", review("CREATE", "web", `"object":`+pod("x"))), "no such file": "missing.json"} {
-		if _, err := Write(&bytes.Buffer{}, path, Options{Run: regexp.MustCompile("web alice [^n]|Failed")}); err == nil ||
+		if _, err := Write(t.Context(), &bytes.Buffer{}, path, Options{Run: regexp.MustCompile("web alice [^n]|Failed")}); err == nil ||
 			name == "no such file" && !strings.Contains(err.Error(), name) {
 			t.Errorf("%s: error %v", name, err)
 		}

@@ -26,6 +26,8 @@ type Options struct {
 	Version string
 	// Remedies are the plugins' remedies for refused requests, by the plugins' names.
 	Remedies map[string]string
+	// MinJudged is the percentage that must be judged.
+	MinJudged float64
 }
 
 // A Collector counts, groups and keeps results. It is not safe for concurrent use.
@@ -57,7 +59,6 @@ func (c *Collector) Note(text string) { c.report.notes = append(c.report.notes, 
 // Add adds a result. The collector keeps no reference to it. If Add fails, the results are incomplete.
 func (c *Collector) Add(r *Result) error {
 	s := &c.report.summary
-	s.Writes++
 	if r.Time != nil {
 		if s.First == nil || r.Time.Before(s.First) {
 			s.First = r.Time.DeepCopy()
@@ -66,11 +67,20 @@ func (c *Collector) Add(r *Result) error {
 			s.Last = r.Time.DeepCopy()
 		}
 	}
+	if r.Beyond {
+		s.Beyond++
+	} else {
+		s.Writes++
+	}
 	switch {
+	case r.Beyond:
 	case r.Unjudged != "":
 		c.unjudged[r.Unjudged]++
 	case !r.Differs:
 		s.Judged++
+		if c.report.kind == Audit && isRefusal(r.Verdict) {
+			s.RefusedAnyway++
+		}
 	default:
 		s.Judged++
 		c.addDifference(r)
@@ -92,6 +102,9 @@ func (c *Collector) addDifference(r *Result) {
 		return
 	}
 	*[effects]*int{&s.Refused, &s.Admitted, &s.Changed, &s.Warned}[r.effect()]++
+	if r.refusesUpdate() {
+		s.UpdatesRefused++
+	}
 	for _, p := range fresh {
 		c.report.groups.add(r, p)
 	}
@@ -101,7 +114,11 @@ func (c *Collector) addDifference(r *Result) {
 type Ending struct {
 	// Interrupted is true if there are more writes, or objects, than those that were added.
 	Interrupted bool
-	Notes       []string
+	// Problems are what could not be read.
+	Problems []Problem
+	// Nothing says why there was nothing to judge.
+	Nothing string
+	Notes   []string
 	// NotJudged counts what was not judged and is not among the results.
 	NotJudged []ReasonCount
 	// Describe, if not nil, explains a reason.
@@ -136,6 +153,10 @@ func (c *Collector) Finish(e Ending) (*Report, error) {
 		return cmp.Or(b.Count-a.Count, cmp.Compare(a.Reason, b.Reason))
 	})
 	r.summary.Interrupted = e.Interrupted
+	r.problems = e.Problems
+	if p := r.tooLittle(e.Nothing); p != nil && !e.Interrupted && (len(r.problems) == 0 || r.summary.Writes > 0) {
+		r.problems = append(r.problems, *p)
+	}
 	r.notes = append(r.notes, e.Notes...)
 	return r, nil
 }

@@ -30,10 +30,12 @@ func TestExitCode(t *testing.T) {
 		minJudged float64
 		want      int
 	}{
-		"nothing":                       {want: 0},
-		"nothing, of which 1 %":         {minJudged: 1, want: 2},
+		"nothing":                       {want: 2},
+		"nothing that could be judged":  {results: []*Result{unjudged}, want: 2},
 		"no difference":                 {results: []*Result{same}, minJudged: 100, want: 0},
 		"a difference":                  {results: []*Result{same, differs}, want: 1},
+		"a part can't be read":          {results: []*Result{same}, ending: Ending{Problems: []Problem{{Message: "no"}}}, want: 2},
+		"a part and a difference":       {results: []*Result{differs}, ending: Ending{Problems: []Problem{{Message: "no"}}}, want: 2},
 		"interrupted":                   {results: []*Result{same}, ending: Ending{Interrupted: true}, want: 2},
 		"interrupted with a difference": {results: []*Result{differs}, ending: Ending{Interrupted: true}, want: 2},
 		"half is judged":                {results: []*Result{same, unjudged}, want: 0},
@@ -43,7 +45,7 @@ func TestExitCode(t *testing.T) {
 			minJudged: 26, want: 2},
 	} {
 		t.Run(name, func(t *testing.T) {
-			if got := collect(t, Replay, Options{}, test.ending, test.results...).ExitCode(test.minJudged); got != test.want {
+			if got := collect(t, Replay, Options{MinJudged: test.minJudged}, test.ending, test.results...).ExitCode(); got != test.want {
 				t.Errorf("the exit code is %d, want %d", got, test.want)
 			}
 		})
@@ -62,7 +64,7 @@ func TestRefusedOnBothSides(t *testing.T) {
 	admitted := invalid("admitted", v1alpha1.Admitted)
 	admitted.OperationsBefore.Create, admitted.Before, admitted.Differs = v1alpha1.Refused, v1alpha1.Refused, true
 	changed := invalid("changed", v1alpha1.Admitted)
-	changed.Differs, changed.Changes = true, []v1alpha1.PatchOperation{{Op: "remove", Path: "/spec/paused"}}
+	changed.Differs, changed.Changes = true, []Change{{v1alpha1.PatchOperation{Op: "remove", Path: "/spec/paused"}, nil}}
 	warned := invalid("warned", v1alpha1.Refused)
 	warned.Before, warned.Verdict, warned.Differs, warned.Warnings = v1alpha1.Refused, v1alpha1.Refused, true, []string{"w"}
 	report := collect(t, Audit, Options{}, Ending{}, refused, admitted, changed, warned)
@@ -88,7 +90,7 @@ func TestEffects(t *testing.T) {
 	recorded := written("bob", "shop", "recorded", 0)
 	recorded.Recorded, recorded.Before, recorded.Differs = v1alpha1.Refused, "", true
 	got := collect(t, Replay, Options{}, Ending{}, two, failed, onlyUpdates, alone, recorded).Summary()
-	want := Summary{Writes: 5, Judged: 5, NotJudged: []ReasonCount{}, Refused: 3, Admitted: 1, Warned: 1,
+	want := Summary{Writes: 5, Judged: 5, NotJudged: []ReasonCount{}, Refused: 3, Admitted: 1, UpdatesRefused: 1, Warned: 1,
 		First: clockAt(10, 0), Last: clockAt(10, 0)}
 	if diff := cmp.Diff(want, got); diff != "" {
 		t.Errorf("-want +got:\n%s", diff)
@@ -109,8 +111,9 @@ func TestInterrupted(t *testing.T) {
 
 // An empty report is valid in JSON and YAML, and has no null.
 func TestEmpty(t *testing.T) {
-	report := collect(t, Audit, Options{}, Ending{})
+	report := collect(t, Audit, Options{}, Ending{Nothing: "there are no objects"})
 	want := map[string]any{"apiVersion": "gatehouse.dev/v1alpha1", "kind": "Audit", "notes": []any{}, "results": []any{},
+		"errors": []any{map[string]any{"message": "nothing was judged: there are no objects"}},
 		"summary": map[string]any{"writes": 0.0, "judged": 0.0, "notJudged": []any{}, "refused": 0.0, "admitted": 0.0,
 			"changed": 0.0, "warned": 0.0}}
 	for format, decode := range map[string]func([]byte, any) error{"json": json.Unmarshal,
@@ -183,7 +186,7 @@ func TestMemory(t *testing.T) {
 	}
 	text := write(t, report, "")
 	for _, want := range []string{"of 100,000 writes ", "100,000 writes by PodSecurity\n",
-		" more, of other users, namespaces and user agents\n", "refused   99,801 writes by further policies; see -o json\n"} {
+		" more, of other users, namespaces and user agents, or with other messages; see -o json\n", "refused   99,801 writes by further policies; see -o json\n"} {
 		if !strings.Contains(text[:min(len(text), 1<<20)], want) {
 			t.Errorf("the text has no %q:\n%s", want, text[:2000])
 		}

@@ -13,14 +13,16 @@ import (
 
 // A Document is a report in JSON or YAML, without its results, which follow as its last field.
 type Document struct {
-	APIVersion string   `json:"apiVersion"`
-	Kind       string   `json:"kind"`
-	Summary    Summary  `json:"summary"`
-	Notes      []string `json:"notes"`
+	APIVersion string  `json:"apiVersion"`
+	Kind       string  `json:"kind"`
+	Summary    Summary `json:"summary"`
+	// Errors are the reasons why the report is no all-clear, whatever its results are.
+	Errors []Problem `json:"errors,omitempty"`
+	Notes  []string  `json:"notes"`
 }
 
 func (r *Report) document() *Document {
-	return &Document{APIVersion, r.kind, r.summary, append([]string{}, r.notes...)}
+	return &Document{APIVersion, r.kind, r.summary, r.problems, append([]string{}, r.notes...)}
 }
 
 // json writes the report as a document in JSON. It holds one result at a time.

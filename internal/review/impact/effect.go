@@ -30,7 +30,7 @@ func (r *Result) effect() effect {
 		before = r.Recorded
 	}
 	switch was, is := isRefusal(before), isRefusal(r.Verdict); {
-	case is && !was || r.Pods != nil:
+	case is && !was:
 		return refuses
 	case was && !is:
 		return admits
@@ -38,6 +38,12 @@ func (r *Result) effect() effect {
 		return changes
 	}
 	return warns
+}
+
+// refusesUpdate reports whether the candidate refuses the update of an object, and nothing does without it.
+func (r *Result) refusesUpdate() bool {
+	return r.Operations != nil && isRefusal(r.Operations.Update) &&
+		(r.OperationsBefore == nil || !isRefusal(r.OperationsBefore.Update))
 }
 
 // isRefusal reports whether a verdict refuses a request. A failure counts as a refusal.

@@ -93,6 +93,7 @@ func (r *Report) junit(w io.Writer) error {
 		suite.Cases = append(suite.Cases, junit.Case{Name: "all are judged", ClassName: suite.Name,
 			Error: &junit.Problem{Message: "interrupted: not everything was judged", Type: "Interrupted"}})
 	}
+	suite.Cases = append(suite.Cases, r.junitProblems(suite.Name)...)
 	return junit.Write(w, []junit.Suite{suite})
 }
 
@@ -107,7 +108,8 @@ func (p *Policy) rule() string {
 // annotate writes the differences for code hosts, as sarif or github.
 func (r *Report) annotate(w io.Writer, format string) error {
 	report := &annotation.Report{Command: "gatehouse " + strings.ToLower(r.kind), Version: r.options.Version,
-		Notes: r.Notes(), Summary: r.Headline(), Partial: r.summary.Interrupted}
+		Notes: r.notesBesideProblems(), Summary: r.Headline(), Partial: r.summary.Interrupted || len(r.problems) > 0}
+	report.Findings = r.problemFindings(report.Command)
 	levels := [effects]annotation.Level{annotation.Error, annotation.Warning, annotation.Note, annotation.Warning}
 	for result, err := range r.results.results() {
 		if err != nil {
@@ -133,7 +135,7 @@ func (r *Report) annotate(w io.Writer, format string) error {
 func (r *Report) policyReports(format string) ([]policyreport.Report, error) {
 	now := time.Now()
 	source := "gatehouse"
-	var findings []policyreport.Finding
+	findings := r.problemResults(policyreport.Finding{Policy: strings.ToLower(r.kind), Time: now})
 	for result, err := range r.results.results() {
 		if err != nil {
 			return nil, err

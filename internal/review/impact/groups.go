@@ -5,7 +5,10 @@ package impact
 
 import (
 	"cmp"
+	"math"
+	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
@@ -22,6 +25,7 @@ const (
 	maxChanges    = 5      // changed fields that are shown of a group
 	maxTextLength = 2_000  // bytes of a message
 	maxNameLength = 300    // bytes of the name of a user, an object and so on
+	maxToldApart  = 50_000 // names of all rows that are told apart
 )
 
 // groups holds differences by effect and policy. Those for which there is no room are counted.
@@ -30,6 +34,8 @@ type groups struct {
 	remedies map[string]string
 	byKey    map[groupKey]*group
 	rows     int
+	// toldApart is the number of names that the rows tell apart.
+	toldApart int
 	// others counts, by effect, the differences of policies that have no group.
 	others [effects]int
 }
@@ -48,17 +54,21 @@ type group struct {
 	message  string
 	changes  []string
 	remedies []string
-	rows     map[rowKey]*row
+	// alike is the message without names.
+	alike string
+	rows  map[rowKey]*row
 	// others is the number of differences that have no row.
 	others int
 }
 
 // A rowKey says who and what the differences of a row are about. In a replay they have a user, a namespace and a
-// user agent; in an audit a namespace, a kind, an owner and the refused operations.
+// user agent; in an audit a namespace, a kind and the refused operations. What an object owns is in the row of that
+// object. message is the message of all, without the names in it.
 type rowKey struct {
-	user, userAgent         string
-	namespace               string
-	kind, owner, operations string
+	user, userAgent  string
+	namespace        string
+	kind, operations string
+	message          string
 }
 
 // A row holds the differences of a group that are alike.
@@ -66,8 +76,12 @@ type row struct {
 	rowKey
 	count       int
 	first, last *metav1.Time
-	// names are those of the first objects; example is the first request, and message why it is refused.
-	names   []string
+	// owned counts those of objects that others own. names are those of the first objects, or of their owners, and named
+	// is the number of all. has has those that are told apart.
+	owned, named int
+	names        []string
+	has          map[string]bool
+	// example is the first request, and message why it is refused.
 	example string
 	message string
 }
@@ -79,13 +93,14 @@ func newGroups(kind string, remedies map[string]string) *groups {
 // add counts a result that differs because of a policy.
 func (g *groups) add(r *Result, p Policy) {
 	key := groupKey{r.effect(), p}
+	message := r.reason(key.effect, &p)
 	of := g.byKey[key]
 	if of == nil {
 		if len(g.byKey) == maxGroups {
 			g.others[key.effect]++
 			return
 		}
-		of = &group{groupKey: key, message: r.reason(key.effect, &p), rows: map[rowKey]*row{}}
+		of = &group{groupKey: key, message: message, alike: r.withoutNames(message), rows: map[rowKey]*row{}}
 		switch d := r.Judgement(); {
 		case key.effect == changes:
 			of.changes = shownChanges(r.Changes)
@@ -98,6 +113,7 @@ func (g *groups) add(r *Result, p Policy) {
 	}
 	of.count++
 	rowKey := g.rowKey(r)
+	rowKey.message = r.withoutNames(message)
 	like := of.rows[rowKey]
 	if like == nil {
 		if g.rows == maxRows {
@@ -105,13 +121,12 @@ func (g *groups) add(r *Result, p Policy) {
 			return
 		}
 		g.rows++
-		like = &row{rowKey: rowKey, example: cut(r.request(), maxTextLength), message: r.reason(key.effect, &p)}
+		like = &row{rowKey: rowKey, example: cut(r.request(), maxTextLength), message: message,
+			has: map[string]bool{}}
 		of.rows[rowKey] = like
 	}
 	like.count++
-	if len(like.names) < maxNames {
-		like.names = append(like.names, cut(r.Object.Name, maxNameLength))
-	}
+	g.addName(like, r)
 	if r.Time != nil {
 		if like.first == nil || r.Time.Before(like.first) {
 			like.first = r.Time.DeepCopy()
@@ -132,12 +147,58 @@ func (g *groups) rowKey(r *Result) rowKey {
 	k := rowKey{namespace: cut(r.Object.Namespace, maxNameLength), kind: cut(r.Object.Kind, maxNameLength),
 		operations: r.refusedOperations()}
 	if r.Owner != nil {
-		k.owner = cut(r.Owner.Kind+" "+r.Owner.Name, maxNameLength)
+		k.kind, k.operations = cut(r.Owner.Kind, maxNameLength), "its "+k.kind
 	}
 	return k
 }
 
-// refusedOperations returns which requests of an audited object are refused by the candidate, and only by it.
+// addName adds the name of a result's object, or of its owner, to a row.
+func (g *groups) addName(to *row, r *Result) {
+	name := r.Object.Name
+	if r.Owner != nil {
+		to.owned++
+		name = r.Owner.Name
+	}
+	name = cut(name, maxNameLength)
+	if to.has[name] {
+		return
+	}
+	if g.toldApart < maxToldApart {
+		g.toldApart++
+		to.has[name] = true
+	}
+	if to.named++; len(to.names) < maxNames {
+		to.names = append(to.names, name)
+	}
+}
+
+// partNames matches the names of containers, volumes and pods in messages of Pod Security Standards, and those of
+// containers in messages of quotas.
+var partNames = regexp.MustCompile(`\b(container|volume|pod)s? "[^"]*"(?:, "[^"]*")*|\b((?:cpu|memory|(?:requests|limits)\.\S+) for: )[^; ]*`)
+
+// withoutNames returns a message without the names that differ among objects that are alike: those of the object, of its
+// owner, of its pods and of their parts.
+func (r *Result) withoutNames(message string) string {
+	names := []string{r.Object.Name}
+	if r.Owner != nil {
+		names = append(names, r.Owner.Name)
+	}
+	if r.Pods != nil {
+		names = append(names, r.Pods.Object.Name)
+	}
+	for _, name := range names {
+		message = strings.ReplaceAll(message, strconv.Quote(name), `""`)
+	}
+	for _, hint := range []string{`container`, `volume`, `pod`, ` for: `} { // which cost less to find
+		if strings.Contains(message, hint) {
+			return partNames.ReplaceAllString(message, `$1$2""`)
+		}
+	}
+	return message
+}
+
+// refusedOperations returns which requests of an audited object are refused by the candidate, and only by it, and which
+// object of its controller differs.
 func (r *Result) refusedOperations() string {
 	var all []string
 	if o := r.Operations; o != nil {
@@ -145,12 +206,12 @@ func (r *Result) refusedOperations() string {
 		if isRefusal(o.Create) && !isRefusal(before.Create) {
 			all = append(all, "create")
 		}
-		if isRefusal(o.Update) && !isRefusal(before.Update) {
+		if r.refusesUpdate() {
 			all = append(all, "update")
 		}
 	}
 	if r.Pods != nil {
-		all = append(all, "its "+r.Pods.Refused.Kind)
+		all = append(all, "its "+r.Pods.Object.Kind)
 	}
 	return strings.Join(all, ", ")
 }
@@ -188,23 +249,6 @@ func cut(text string, length int) string {
 	return strings.ToValidUTF8(text[:length], "") + "…"
 }
 
-// shownChanges returns the first fields that a patch changes, in the form of a diff.
-func shownChanges(patch []v1alpha1.PatchOperation) []string {
-	all := why.ChangesIn(patch)
-	var lines []string
-	for _, c := range all[:min(len(all), maxChanges)] {
-		line := "- " + c.Field
-		if !c.Removed {
-			line = "+ " + c.Field + ": " + c.Value
-		}
-		lines = append(lines, cut(line, maxTextLength))
-	}
-	if n := len(all) - maxChanges; n > 0 {
-		lines = append(lines, count(n, "more field"))
-	}
-	return lines
-}
-
 // sorted returns the groups by effect, those with the most differences first.
 func (g *groups) sorted() []*group {
 	var all []*group
@@ -219,16 +263,20 @@ func (g *groups) sorted() []*group {
 	return all
 }
 
-// sortedRows returns the rows, those with the most differences first.
+// sortedRows returns the rows, those with the most differences first. Rows with the same message follow each other, first
+// those with the group's.
 func (g *group) sortedRows() []*row {
 	var all []*row
+	counts := map[string]int{}
 	for _, r := range g.rows {
 		all = append(all, r)
+		counts[r.rowKey.message] += r.count
 	}
+	counts[g.alike] = math.MaxInt
 	slices.SortFunc(all, func(a, b *row) int {
-		return cmp.Or(b.count-a.count, cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.user, b.user),
-			cmp.Compare(a.owner, b.owner), cmp.Compare(a.kind, b.kind), cmp.Compare(a.operations, b.operations),
-			cmp.Compare(a.userAgent, b.userAgent))
+		return cmp.Or(counts[b.rowKey.message]-counts[a.rowKey.message], cmp.Compare(a.rowKey.message, b.rowKey.message),
+			b.count-a.count, cmp.Compare(a.namespace, b.namespace), cmp.Compare(a.user, b.user), cmp.Compare(a.kind, b.kind),
+			cmp.Compare(a.operations, b.operations), cmp.Compare(a.userAgent, b.userAgent))
 	})
 	return all
 }

@@ -19,34 +19,22 @@ func PoliciesOf(d *v1alpha1.Decision) []Policy {
 	return policies(why.Explain(d, nil).Refusals)
 }
 
-// WarnersOf returns the policies, webhooks and so on that admitted a request and sent its client a warning.
-func WarnersOf(d *v1alpha1.Decision) []Policy {
-	if d == nil {
-		return nil
-	}
-	return policies(why.Explain(d, nil).Warned)
+// WarnersBeside returns the policies, webhooks and so on that sent the client of an admitted request a warning that
+// another decision doesn't have. other may be nil.
+func WarnersBeside(d, other *v1alpha1.Decision) []Policy {
+	theirs := warned(other)
+	return policies(slices.DeleteFunc(warned(d), func(r why.Refusal) bool {
+		return slices.ContainsFunc(theirs, func(o why.Refusal) bool {
+			return o.Why == r.Why && slices.Equal(policies([]why.Refusal{o}), policies([]why.Refusal{r}))
+		})
+	}))
 }
 
-// ChangersOf returns the policies, webhooks and so on that changed a request's object, and the plugin of each
-// step that changed it without them.
-func ChangersOf(d *v1alpha1.Decision) []Policy {
+func warned(d *v1alpha1.Decision) []why.Refusal {
 	if d == nil {
 		return nil
 	}
-	var changers []why.Refusal
-	for i := range d.Steps {
-		step := &d.Steps[i]
-		named := false
-		for j := range step.Calls {
-			if call := &step.Calls[j]; len(call.Patch) > 0 || call.PatchCut {
-				changers, named = append(changers, why.Refusal{Source: why.Source{Plugin: step.Plugin, Call: call}}), true
-			}
-		}
-		if !named && (len(step.Patch) > 0 || step.PatchCut) {
-			changers = append(changers, why.Refusal{Source: why.Source{Plugin: step.Plugin}})
-		}
-	}
-	return policies(changers)
+	return why.Explain(d, nil).Warned
 }
 
 // policies returns the policies of parts of a decision, each once.

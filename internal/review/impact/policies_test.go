@@ -8,6 +8,7 @@ import (
 	"errors"
 	"io"
 	"net/http"
+	"slices"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
@@ -127,8 +128,8 @@ func TestPoliciesOfDecisions(t *testing.T) {
 				title     string
 				want, got []Policy
 			}{
-				{"refusers", test.refusers, PoliciesOf(d)}, {"changers", test.changers, ChangersOf(d)},
-				{"warners", test.warnings, WarnersOf(d)},
+				{"refusers", test.refusers, PoliciesOf(d)}, {"changers", test.changers, ChangersBeside(d, nil)},
+				{"warners", test.warnings, WarnersBeside(d, nil)},
 			} {
 				if diff := cmp.Diff(of.want, of.got); diff != "" {
 					t.Errorf("%s: -want +got:\n%s", of.title, diff)
@@ -136,7 +137,69 @@ func TestPoliciesOfDecisions(t *testing.T) {
 			}
 		})
 	}
-	if PoliciesOf(nil) != nil || ChangersOf(nil) != nil || WarnersOf(nil) != nil {
+	if PoliciesOf(nil) != nil || ChangersBeside(nil, nil) != nil || WarnersBeside(nil, nil) != nil {
 		t.Error("without a decision there are policies")
+	}
+}
+
+// changed returns the decision of a plugin that changes one field.
+func changed(plugin, op, path, value string) *v1alpha1.Decision {
+	o := v1alpha1.PatchOperation{Op: op, Path: path}
+	if value != "" {
+		o.Value = &v1alpha1.Value{Raw: []byte(value)}
+	}
+	return &v1alpha1.Decision{Verdict: v1alpha1.Admitted, Steps: []v1alpha1.Step{{Plugin: plugin, Verdict: v1alpha1.Admitted,
+		Patch: []v1alpha1.PatchOperation{o}}}}
+}
+
+// both returns a decision with the steps of two.
+func both(a, b *v1alpha1.Decision) *v1alpha1.Decision {
+	return &v1alpha1.Decision{Verdict: v1alpha1.Admitted, Steps: slices.Concat(a.Steps, b.Steps)}
+}
+
+// A change has the value of the field on both sides, and those who make the difference.
+func TestChangesBeside(t *testing.T) {
+	none := &v1alpha1.Decision{Verdict: v1alpha1.Admitted}
+	tolerations := changed("DefaultTolerationSeconds", "add", "/spec/tolerations", "[]")
+	sent := func(pointer string) *v1alpha1.Value {
+		if pointer == "/a" {
+			return &v1alpha1.Value{Raw: []byte("0")}
+		}
+		return nil
+	}
+	for name, test := range map[string]struct {
+		a, b     *v1alpha1.Decision
+		shown    []string
+		changers []string
+	}{
+		"another value":      {changed("P", "add", "/a", "1"), changed("P", "add", "/a", "2"), []string{"- a: 2", "+ a: 1"}, []string{"P"}},
+		"another path":       {changed("P", "add", "/a", "1"), changed("P", "add", "/b", "1"), []string{"+ a: 1", "- b: 1"}, []string{"P"}},
+		"beside no changes":  {changed("P", "add", "/a", "1"), none, []string{"+ a: 1"}, []string{"P"}},
+		"beside nothing":     {changed("P", "add", "/a", "1"), nil, []string{"+ a: 1"}, []string{"P"}},
+		"what was sent":      {changed("P", "replace", "/a", "1"), none, []string{"- a: 0", "+ a: 1"}, []string{"P"}},
+		"removed":            {changed("P", "remove", "/a", ""), none, []string{"- a: 0"}, []string{"P"}},
+		"removed, unknown":   {changed("P", "remove", "/c", ""), none, []string{"- c"}, []string{"P"}},
+		"not added any more": {none, changed("P", "add", "/a", "1"), []string{"- a: 1"}, []string{"P"}},
+		"not set any more":   {none, changed("P", "replace", "/a", "1"), []string{"- a: 1", "+ a: 0"}, []string{"P"}},
+		"by another plugin":  {changed("P", "add", "/a", "1"), changed("Q", "add", "/a", "1"), nil, []string{"P", "Q"}},
+		"beside what is alike": {both(changed("P", "add", "/a", "1"), tolerations), both(changed("P", "add", "/a", "2"), tolerations),
+			[]string{"- a: 2", "+ a: 1"}, []string{"P"}},
+		"random names": {changed("P", "add", "/a", `{"name": "kube-api-access-abc12"}`),
+			changed("P", "add", "/a", `{"name": "kube-api-access-xyz78"}`), nil, nil},
+	} {
+		t.Run(name, func(t *testing.T) {
+			if diff := cmp.Diff(test.shown, shownChanges(ChangesBeside(test.a, test.b, sent))); diff != "" {
+				t.Errorf("changes: -want +got:\n%s", diff)
+			}
+			var changers []string
+			for _, p := range slices.Concat(ChangersBeside(test.a, test.b), ChangersBeside(test.b, test.a)) {
+				if !slices.Contains(changers, p.Plugin) {
+					changers = append(changers, p.Plugin)
+				}
+			}
+			if diff := cmp.Diff(test.changers, changers); diff != "" {
+				t.Errorf("changers: -want +got:\n%s", diff)
+			}
+		})
 	}
 }

@@ -20,7 +20,7 @@ func Read(r io.Reader, each func(*Result) error) (*Document, error) {
 	decoder := json.NewDecoder(bounded)
 	document := &Document{}
 	fields := map[string]any{"apiVersion": &document.APIVersion, "kind": &document.Kind, "summary": &document.Summary,
-		"notes": &document.Notes}
+		"errors": &document.Errors, "notes": &document.Notes}
 	read := map[string]bool{}
 	err := expect(decoder, json.Delim('{'))
 	for err == nil && decoder.More() {
@@ -71,7 +71,7 @@ func Load(r io.Reader, o Options) (*Report, error) {
 	}
 	// The kind, which the groups depend on, may follow the results.
 	report := &Report{kind: document.Kind, options: o, summary: document.Summary, notes: document.Notes, results: results,
-		groups: newGroups(document.Kind, o.Remedies)}
+		problems: document.Errors, groups: newGroups(document.Kind, o.Remedies)}
 	for result, err := range results.results() {
 		if err != nil {
 			return nil, errors.Join(err, results.close())

@@ -18,9 +18,11 @@ type Report struct {
 	kind    string
 	options Options
 	summary Summary
-	notes   []string
-	groups  *groups
-	results *spill
+	// problems are why the report is no all-clear.
+	problems []Problem
+	notes    []string
+	groups   *groups
+	results  *spill
 }
 
 // Summary returns the counts of the report.
@@ -29,8 +31,16 @@ func (r *Report) Summary() Summary { return r.summary }
 // Kind returns the kind of the report: Audit or Replay.
 func (r *Report) Kind() string { return r.kind }
 
-// Notes returns what else there is to know, first what was not judged.
+// Notes returns what else there is to know, first the problems and then what was not judged.
 func (r *Report) Notes() []string {
+	notes := []string{}
+	for _, p := range r.problems {
+		notes = append(notes, "error: "+p.String())
+	}
+	return append(notes, r.notesBesideProblems()...)
+}
+
+func (r *Report) notesBesideProblems() []string {
 	notes := []string{}
 	if r.summary.Interrupted {
 		notes = append(notes, "interrupted: not everything was judged")
@@ -102,11 +112,11 @@ func (r *Report) Write(w io.Writer, format string) error {
 }
 
 // WriteFiles writes the report to files in a directory, one for each namespace. format is openreports or
-// policyreports.
-func (r *Report) WriteFiles(dir, format string) error {
+// policyreports. The notes say which files could not be replaced as a whole.
+func (r *Report) WriteFiles(dir, format string) (notes []string, err error) {
 	reports, err := r.policyReports(format)
 	if err != nil {
-		return err
+		return nil, err
 	}
 	return policyreport.WriteFiles(dir, reports)
 }
@@ -118,12 +128,12 @@ const (
 	exitIncomplete = 2
 )
 
-// ExitCode returns 0 if nothing differs and 1 if something does. It returns 2 if the report is partial, or if less
-// than minJudged percent were judged.
-func (r *Report) ExitCode(minJudged float64) int {
+// ExitCode returns 0 if nothing differs and 1 if something does. It returns 2 if the report is partial, or if it has
+// Problems.
+func (r *Report) ExitCode() int {
 	s := &r.summary
 	switch {
-	case s.Interrupted, minJudged > 0 && (s.Writes == 0 || s.share() < minJudged):
+	case s.Interrupted, len(r.problems) > 0:
 		return exitIncomplete
 	case s.Refused+s.Admitted+s.Changed+s.Warned > 0:
 		return exitDiffers
@@ -131,10 +141,7 @@ func (r *Report) ExitCode(minJudged float64) int {
 	return exitSame
 }
 
-// share returns how many percent were judged; 100 if there is nothing to judge.
+// share returns how many percent were judged of what there is.
 func (s *Summary) share() float64 {
-	if s.Writes == 0 {
-		return 100
-	}
 	return 100 * float64(s.Judged) / float64(s.Writes)
 }

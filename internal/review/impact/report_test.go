@@ -79,8 +79,9 @@ func replayed() []*Result {
 	admitted.Policies = []Policy{{Plugin: "ResourceQuota", Kind: "Quota", Name: "small"}}
 	changed := written("bob", "shop", "cache", 32)
 	changed.Differs, changed.Policies = true, []Policy{zones}
-	changed.Changes = []v1alpha1.PatchOperation{{Op: "add", Path: "/metadata/labels/zone",
-		Value: &v1alpha1.Value{Raw: []byte(`"a"`)}}, {Op: "remove", Path: "/spec/paused"}}
+	changed.Changes = []Change{{v1alpha1.PatchOperation{Op: "replace", Path: "/metadata/labels/zone",
+		Value: &v1alpha1.Value{Raw: []byte(`"a"`)}}, &v1alpha1.Value{Raw: []byte(`"b"`)}},
+		{v1alpha1.PatchOperation{Op: "remove", Path: "/spec/paused"}, nil}}
 	warned := written("bob", "", "x", 33)
 	warned.Object = Object{APIVersion: "v1", Kind: "Node", Name: "x"}
 	warned.Differs, warned.Policies, warned.Warnings = true, []Policy{{Plugin: "PodSecurity"}}, []string{"would violate"}
@@ -108,8 +109,8 @@ func objects() []*Result {
 			Kind: "Deployment", Namespace: "shop", Name: "web"}, v1alpha1.Refused, v1alpha1.Admitted), "at most 3 replicas"))
 	}
 	pods := audited("StatefulSet", "test", "db", nil, v1alpha1.Admitted, v1alpha1.Admitted)
-	pods.Differs, pods.Policies = true, []Policy{{Plugin: "PodSecurity"}}
-	pods.Pods = &Pods{Refused: Object{APIVersion: "v1", Kind: "Pod", Namespace: "test", Name: "db-0"},
+	pods.Differs, pods.Verdict, pods.Policies = true, v1alpha1.Refused, []Policy{{Plugin: "PodSecurity"}}
+	pods.Pods = &Pods{Object: Object{APIVersion: "v1", Kind: "Pod", Namespace: "test", Name: "db-0"},
 		Message: `pods "db-0" is forbidden: violates PodSecurity "restricted:latest"`,
 		Decision: &v1alpha1.Decision{Verdict: v1alpha1.Refused, By: "PodSecurity",
 			Steps: []v1alpha1.Step{{Plugin: "PodSecurity", Phase: "Validate", Verdict: v1alpha1.Refused}}}}
@@ -189,5 +190,41 @@ func TestFormats(t *testing.T) {
 	for _, format := range []string{"json", "yaml", "junit", "sarif", "github"} {
 		compareGolden(t, "replay."+format, write(t, all, format))
 		compareGolden(t, "audit."+format, write(t, allObjects, format))
+	}
+}
+
+// A message that differs only in names is written once, and never hides another one. What an object owns is in its row.
+func TestRowsOfMessages(t *testing.T) {
+	web := &Object{APIVersion: "apps/v1", Kind: "Deployment", Namespace: "shop", Name: "web"}
+	podSecurity := func(r *Result, pod, container, more string) *Result {
+		message := fmt.Sprintf(`pods %q is forbidden: violates "baseline": privileged (container %q must not set privileged=true)%s`, pod,
+			container, more)
+		r.Differs, r.Verdict, r.Message, r.Policies = true, v1alpha1.Refused, message, []Policy{{Plugin: "PodSecurity"}}
+		return r
+	}
+	pod := func(name, container, more string, owner *Object) *Result {
+		r := audited("Pod", "shop", name, owner, v1alpha1.Refused, v1alpha1.Admitted)
+		r.Object.APIVersion = "v1"
+		return podSecurity(r, name, container, more)
+	}
+	deployment := func(name string) *Result {
+		r := podSecurity(audited("Deployment", "shop", name, nil, v1alpha1.Admitted, v1alpha1.Admitted), name+"-xxxxx", "c", "")
+		r.Pods = &Pods{Object: Object{APIVersion: "v1", Kind: "Pod", Namespace: "shop", Name: name + "-xxxxx"}, Message: r.Message}
+		return r
+	}
+	report := collect(t, Audit, Options{}, Ending{}, deployment("web"), pod("web-1", "c", "", web), deployment("api"),
+		pod("web-2", "sidecar", "", web), pod("tool", "t", "", nil), pod("host", "h", ", host namespaces (hostNetwork=true)", nil),
+		pod("other", "o", ", host namespaces (hostNetwork=true)", nil))
+	const want = `of 7 objects, 7 judged (100.0 %): 7 would be refused, 0 would be admitted that are refused now
+
+refused   7 objects by PodSecurity
+          message: pods "web-xxxxx" is forbidden: violates "baseline": privileged (container "c" must not set privileged=true)
+       4  namespace shop  Deployment, or owned by one  its Pod  web, api
+       1  namespace shop  Pod                          create   tool
+          message: pods "host" is forbidden: violates "baseline": privileged (container "h" must not set privileged=true), host namespaces (hostNetwork=true)
+       2  namespace shop  Pod  create  host, other
+`
+	if diff := cmp.Diff(want, write(t, report, "")); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
 	}
 }

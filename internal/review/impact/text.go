@@ -19,7 +19,8 @@ const maxShownRows = 20
 
 // colors are the colors of the words that begin lines.
 var colors = terminal.Palette{Begin: map[string]terminal.Color{"refused": terminal.Red, "admitted": terminal.Green,
-	"changed": terminal.Yellow, "warned": terminal.Yellow, "interrupted:": terminal.Red}}
+	"changed": terminal.Yellow, "warned": terminal.Yellow, "interrupted:": terminal.Red,
+	"error:": terminal.Red}}
 
 // words are the words for effects.
 var words = [effects]string{refuses: "refused", admits: "admitted", changes: "changed", warns: "warned"}
@@ -29,8 +30,15 @@ var words = [effects]string{refuses: "refused", admits: "admitted", changes: "ch
 func (r *Report) text(w io.Writer) error {
 	var b strings.Builder
 	b.WriteString(r.Headline() + "\n")
+	if updates := r.summary.UpdatesRefused; updates > 0 {
+		fmt.Fprintf(&b, "of the refused, %s also when updated, %s only when created, or when their pods are\n", number(updates),
+			number(r.summary.Refused-updates))
+	}
 	if r.summary.Interrupted {
 		b.WriteString("interrupted: this is about what was judged until then\n")
+	}
+	for _, p := range r.problems {
+		fmt.Fprintf(&b, "error: %s\n", strings.ReplaceAll(p.String(), "\n", "\n  "))
 	}
 	r.unjudged(&b)
 	for _, g := range r.groups.sorted() {
@@ -64,11 +72,17 @@ func (r *Report) Headline() string {
 	s := &r.summary
 	var b strings.Builder
 	b.WriteString("of " + r.count(s.Writes))
+	if s.Beyond > 0 {
+		fmt.Fprintf(&b, " that the candidate can act on (of %s)", number(s.Writes+s.Beyond))
+	}
 	if s.First != nil && s.Last != nil {
 		fmt.Fprintf(&b, " between %s and %s UTC", clock(s.First), clock(s.Last))
 	}
-	// It is rounded down: 100 % are all of them.
-	fmt.Fprintf(&b, ", %s judged (%.1f %%): ", number(s.Judged), math.Floor(10*s.share())/10)
+	fmt.Fprintf(&b, ", %s judged", number(s.Judged))
+	if s.Writes > 0 { // It is rounded down: 100 % are all of them.
+		fmt.Fprintf(&b, " (%.1f %%)", math.Floor(10*s.share())/10)
+	}
+	b.WriteString(": ")
 	be, get := "be", "get"
 	if r.kind == Replay {
 		be, get = "have been", "have got"
@@ -128,31 +142,40 @@ func (r *Report) group(b *strings.Builder, g *group) {
 	}
 	t := &table{}
 	rows := g.sortedRows()
-	shown := 0
+	shown, message := 0, g.alike
 	for _, like := range rows[:min(len(rows), maxShownRows)] {
+		if like.rowKey.message != message {
+			t.write(b)
+			t = &table{}
+			detail(label, like.message)
+			message = like.rowKey.message
+		}
 		shown += like.count
-		r.row(t, g, like)
+		r.row(t, like)
 	}
 	t.write(b)
 	if n := g.count - shown; n > 0 {
-		fmt.Fprintf(b, "          and %s more, %s\n", number(n), map[string]string{
-			Replay: "of other users, namespaces and user agents", Audit: "of other namespaces and owners"}[r.kind])
+		fmt.Fprintf(b, "          and %s more, %s, or with other messages; see -o json\n", number(n), map[string]string{
+			Replay: "of other users, namespaces and user agents", Audit: "of other namespaces and kinds"}[r.kind])
 	}
 }
 
 // row writes differences that are alike.
-func (r *Report) row(t *table, g *group, like *row) {
+func (r *Report) row(t *table, like *row) {
 	namespace := "no namespace"
 	if like.namespace != "" {
 		namespace = "namespace " + like.namespace
 	}
 	if r.kind == Audit {
 		what := like.kind
-		if like.owner != "" {
-			what += " of " + like.owner
+		switch {
+		case like.owned == like.count:
+			what = "owned by " + what
+		case like.owned > 0:
+			what += ", or owned by one"
 		}
 		names := strings.Join(like.names, ", ")
-		if n := like.count - len(like.names); n > 0 {
+		if n := like.named - len(like.names); n > 0 {
 			names += " and " + number(n) + " more"
 		}
 		t.row(number(like.count), namespace, what, like.operations, names)
@@ -163,9 +186,6 @@ func (r *Report) row(t *table, g *group, like *row) {
 		}
 		t.row(number(like.count), user, namespace, like.userAgent, period(like.first, like.last))
 		t.below("for example " + like.example)
-	}
-	if like.message != g.message {
-		t.below(like.message)
 	}
 }
 
@@ -183,6 +203,9 @@ func (r *Report) lines(w io.Writer) error {
 			return err
 		}
 		word, text := result.Outcome(), result.request()
+		if result.Beyond {
+			text += ": the candidate can't act on it"
+		}
 		if r.kind == Audit {
 			text = result.Object.String() + at(result.Source)
 		}

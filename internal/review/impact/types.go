@@ -41,7 +41,8 @@ type Result struct {
 	// OperationsBefore are the verdicts on the same requests of what the candidate is compared with; nil if it was
 	// asked about neither.
 	OperationsBefore *Operations `json:"operationsBefore,omitempty"`
-	// Pods is the first refused object that an audited workload's controller would create; nil if none is.
+	// Pods is the object that an audited workload's controller would create and that makes the difference; nil if the
+	// workload itself makes it.
 	Pods *Pods `json:"pods,omitempty"`
 	// Recorded is how the recorded request ended; empty if that isn't recorded.
 	Recorded v1alpha1.Verdict `json:"recorded,omitempty"`
@@ -56,11 +57,13 @@ type Result struct {
 	Message string `json:"message,omitempty"`
 	// Warnings are warnings that the client would get only from the candidate.
 	Warnings []string `json:"warnings,omitempty"`
-	// Changes are what the candidate changes in the object and what it is compared with does not.
-	Changes []v1alpha1.PatchOperation `json:"changes,omitempty"`
+	// Changes are the fields that have another value with the candidate.
+	Changes []Change `json:"changes,omitempty"`
 	// Unjudged is the reason why the request could not be judged, a stable word such as unknown-base; empty if
 	// it was. Verdict is empty then.
 	Unjudged string `json:"unjudged,omitempty"`
+	// Beyond is true if the candidate can't act on the request.
+	Beyond bool `json:"beyond,omitempty"`
 	// Differs is true if the candidate makes a difference.
 	Differs bool `json:"differs"`
 	// Known is true if the baseline file has the difference. It is set by the Collector.
@@ -99,11 +102,12 @@ type Operations struct {
 	Update v1alpha1.Verdict `json:"update,omitempty"`
 }
 
-// Pods is an object that the controller of a workload would create and that is refused: a pod, or what
-// the controller creates before it, such as a ReplicaSet.
+// Pods is an object that the controller of a workload would create: a pod, or what the controller creates before
+// it, such as a ReplicaSet.
 type Pods struct {
-	Refused  Object             `json:"refused"`
-	Message  string             `json:"message"`
+	Object Object `json:"object"`
+	// Message is why it is refused; empty if it isn't.
+	Message  string             `json:"message,omitempty"`
 	Decision *v1alpha1.Decision `json:"decision,omitempty"`
 }
 
@@ -131,15 +135,22 @@ func (p Policy) String() string {
 
 // A Summary counts results.
 type Summary struct {
-	// Writes is the number of recorded requests, or of objects. Judged of them were judged.
+	// Writes is the number of recorded requests, or of objects, on which the candidate can act. Judged of them were
+	// judged. Beyond is the number of other recorded requests.
 	Writes int `json:"writes"`
 	Judged int `json:"judged"`
+	Beyond int `json:"beyond,omitempty"`
 	// NotJudged counts the others by reason, the most frequent first.
 	NotJudged []ReasonCount `json:"notJudged"`
 	// Refused is the number of those that the candidate refuses and that were not refused before; a failure
 	// counts as a refusal. Admitted is the number of those that it admits and that were refused before.
 	Refused  int `json:"refused"`
 	Admitted int `json:"admitted"`
+	// UpdatesRefused of the Refused objects of an audit are refused when they are updated as well. The others are refused
+	// only when they, or their pods, are created. RefusedAnyway is the number of objects that are refused without the
+	// candidate, too; they are not among the Refused.
+	UpdatesRefused int `json:"updatesRefused,omitempty"`
+	RefusedAnyway  int `json:"refusedAnyway,omitempty"`
 	// Changed is the number of other requests whose object the candidate changes, Warned that of others in
 	// which it only makes the client get a warning.
 	Changed int `json:"changed"`

@@ -7,6 +7,7 @@ import (
 	"cmp"
 	"fmt"
 	"slices"
+	"strings"
 
 	corev1 "k8s.io/api/core/v1"
 	networkingv1 "k8s.io/api/networking/v1"
@@ -29,46 +30,89 @@ var (
 	storageKind    = schema.GroupKind{Group: "storage.k8s.io", Kind: "StorageClass"}
 	ingressKind    = schema.GroupKind{Group: "networking.k8s.io", Kind: "IngressClass"}
 	claimGroupKind = schema.GroupKind{Kind: "PersistentVolumeClaim"}
+
+	claimTemplateKind = schema.GroupKind{Group: "resource.k8s.io", Kind: "ResourceClaimTemplate"}
 )
 
 // Ordered moves objects before those that need them: a namespace before the objects in it, a
 // CustomResourceDefinition before its resources, a service account or a class before its pods,
-// whether they name it or it is the default. Users who apply a folder expect that. All other objects
-// keep their place. in returns the namespace of an object, or "" if it has none. The notes name the
-// objects that were moved.
-func Ordered(documents []Document, in func(*unstructured.Unstructured) string) (_ []Document, notes []string) {
+// whether they name it or it is the default. Users who apply a folder expect that. It also moves objects
+// of a lower rank before those of a higher one, unless these are needed. All other objects keep their
+// place. in returns the namespace of an object, or "" if it has none. The notes name the objects that
+// were moved.
+func Ordered(documents []Document, in func(*unstructured.Unstructured) string,
+	rank func(*unstructured.Unstructured) int) (_ []Document, notes []string) {
 	// by has the index of each object that others may need.
 	by := map[reference]int{}
+	ranks, order := make([]int, len(documents)), make([]int, len(documents))
 	for i, d := range documents {
+		ranks[i], order[i] = rank(d.Object), i
 		for _, provided := range provides(d.Object, in(d.Object)) {
 			if _, ok := by[provided]; !ok {
 				by[provided] = i
 			}
 		}
 	}
-	var out []Document
-	taken := make([]bool, len(documents))
-	var take func(i, before int)
-	take = func(i, before int) {
-		if taken[i] {
+	slices.SortStableFunc(order, func(a, b int) int { return cmp.Compare(ranks[a], ranks[b]) })
+	var taken []int
+	seen := make([]bool, len(documents))
+	needed := map[int]int{} // the first object that needs another
+	var take func(i int)
+	take = func(i int) {
+		if seen[i] {
 			return
 		}
-		taken[i] = true
-		for _, needed := range needs(documents[i].Object, in(documents[i].Object)) {
-			if at, ok := by[needed]; ok && at != i {
-				take(at, i)
+		seen[i] = true
+		for _, of := range needs(documents[i].Object, in(documents[i].Object)) {
+			at, ok := by[of]
+			if !ok || at == i {
+				continue
 			}
+			if before, ok := needed[at]; !ok || i < before {
+				needed[at] = i
+			}
+			take(at)
 		}
-		if before >= 0 && i > before {
+		taken = append(taken, i)
+	}
+	for _, i := range order {
+		take(i)
+	}
+	var out []Document
+	var first []string
+	place := make([]int, len(documents))
+	for n, i := range taken {
+		place[i] = n
+	}
+	for n, i := range taken {
+		out = append(out, documents[i])
+		before, ok := needed[i]
+		switch {
+		case ok && before < i && place[before] > n:
 			notes = append(notes, fmt.Sprintf("%s: %s is taken before %s, which needs it", documents[i].Source,
 				Named(documents[i].Object), documents[before].Source))
+		case slices.ContainsFunc(taken[n+1:], func(later int) bool {
+			namespace := in(documents[i].Object)
+			return later < i && ranks[later] > ranks[i] && (namespace == "" || namespace == in(documents[later].Object))
+		}):
+			first = append(first, fmt.Sprintf("%s (%s)", Named(documents[i].Object), documents[i].Source))
 		}
-		out = append(out, documents[i])
 	}
-	for i := range documents {
-		take(i, -1)
+	if len(first) > 0 {
+		notes = append(notes, takenFirst(first))
 	}
 	return out, notes
+}
+
+// takenFirst returns the note on objects that were moved because of their rank.
+func takenFirst(objects []string) string {
+	const shown = 5
+	more := ""
+	if n := len(objects) - shown; n > 0 {
+		objects, more = objects[:shown], fmt.Sprintf(" and %d more", n)
+	}
+	return fmt.Sprintf("taken first, because they decide about others: %s%s. A cluster that gets the objects in the order of "+
+		"the files decides about the earlier ones without them", strings.Join(objects, ", "), more)
 }
 
 // provides returns the references by which others may need an object. A default class has one
@@ -86,7 +130,7 @@ func provides(o *unstructured.Unstructured, namespace string) []reference {
 		if IsDefaultClass(o) {
 			all = append(all, reference{kind: kind})
 		}
-	case accountKind:
+	case accountKind, claimTemplateKind:
 		return []reference{{kind: kind, namespace: namespace, name: o.GetName()}}
 	case crdKind:
 		of, _ := Defines(o)
@@ -125,6 +169,12 @@ func needs(o *unstructured.Unstructured, namespace string) []reference {
 		all = append(all, reference{accountKind, namespace, account},
 			reference{kind: priorityKind, name: text("priorityClassName")},
 			reference{kind: runtimeKind, name: text("runtimeClassName")})
+		asked, _, _ := unstructured.NestedSlice(spec, "resourceClaims")
+		for _, ask := range asked {
+			fields, _ := ask.(map[string]any)
+			template, _, _ := unstructured.NestedString(fields, "resourceClaimTemplateName")
+			all = append(all, reference{claimTemplateKind, namespace, template})
+		}
 	}
 	if of, ok, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "kind"); ok {
 		version, _, _ := unstructured.NestedString(o.Object, "spec", "paramKind", "apiVersion")

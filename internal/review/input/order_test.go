@@ -8,6 +8,7 @@ import (
 	"strings"
 	"testing"
 
+	gocmp "github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 
 	"gatehouse.dev/internal/review/input"
@@ -84,12 +85,49 @@ func TestOrdered(t *testing.T) {
 					return ""
 				}
 				return cmp.Or(o.GetNamespace(), "shop")
-			})
+			}, func(*unstructured.Unstructured) int { return 0 })
 			swapped := ordered[0].Source != documents[0].Source
 			if swapped != test.swapped || swapped != (len(notes) == 1) {
 				t.Errorf("swapped: %v, want %v; the notes are %q", swapped, test.swapped, notes)
 			}
 		})
+	}
+}
+
+// Objects of a lower rank come first, after what they need. One note names those that were moved before an object about
+// which they may decide.
+func TestOrderedByRank(t *testing.T) {
+	documents, errs := input.Read([]string{"-"}, strings.NewReader(`kind: Deployment
+apiVersion: apps/v1
+metadata: {name: a, namespace: shop}
+---
+kind: ResourceQuota
+apiVersion: v1
+metadata: {name: q, namespace: shop}
+---
+kind: ResourceQuota
+apiVersion: v1
+metadata: {name: q, namespace: other}
+---
+kind: Namespace
+apiVersion: v1
+metadata: {name: shop}
+`))
+	if errs != nil {
+		t.Fatal(errs)
+	}
+	ordered, notes := input.Ordered(documents, (*unstructured.Unstructured).GetNamespace,
+		func(o *unstructured.Unstructured) int {
+			return map[string]int{"ResourceQuota": 1, "Namespace": 2, "Deployment": 3}[o.GetKind()]
+		})
+	if diff := gocmp.Diff([]string{"-:13 Namespace", "-:5 ResourceQuota", "-:9 ResourceQuota", "-:1 Deployment"},
+		kinds(ordered)); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
+	if diff := gocmp.Diff([]string{"-:13: Namespace shop is taken before -:1, which needs it",
+		"taken first, because they decide about others: ResourceQuota q (-:5). A cluster that gets the objects in the order " +
+			"of the files decides about the earlier ones without them"}, notes); diff != "" {
+		t.Errorf("notes: -want +got:\n%s", diff)
 	}
 }
 

@@ -27,6 +27,8 @@ import (
 type Document struct {
 	Source Source
 	Object *unstructured.Unstructured
+	// Rendered reports whether kustomize made the object from what is at Source.
+	Rendered bool
 }
 
 // Source is the position of an object in the input.
@@ -168,11 +170,18 @@ func (r *Reader) decode(source Source, text []byte) ([]Document, error) {
 	if object.GetAPIVersion() == "" || object.GetKind() == "" {
 		return nil, &Error{Source: source, Err: errors.New("no object: apiVersion and kind must be set")}
 	}
+	if isSuite(object) {
+		r.leftOut.addSuite(source.File)
+		return nil, nil
+	}
 	if !isList(object) {
 		if isTemplate(object) {
 			return nil, templateError(source, text, bytes.Index(text, []byte("{{")))
 		}
-		return []Document{{source, object}}, nil
+		if err := CheckBounds(object); err != nil {
+			return nil, &Error{Source: source, Err: err}
+		}
+		return []Document{{Source: source, Object: object}}, nil
 	}
 	lines := itemLines(text)
 	return itemsOf(object, func(i int) Source {
@@ -234,7 +243,10 @@ func itemsOf(list *unstructured.Unstructured, stands func(int) Source) ([]Docume
 			return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: apiVersion and kind must be set", i)}
 		}
 		if !isList(element) {
-			documents = append(documents, Document{source, element})
+			if err := CheckBounds(element); err != nil {
+				return documents, &Error{Source: source, Err: fmt.Errorf("items[%d]: %w", i, err)}
+			}
+			documents = append(documents, Document{Source: source, Object: element})
 			continue
 		}
 		below, err := itemsOf(element, func(int) Source { return source })
@@ -296,7 +308,7 @@ func syntaxError(source Source, document []byte, err error) error {
 		}
 		problems = append(problems, problem)
 	}
-	return &Error{Source: source, Err: errors.New(strings.Join(problems, " "))}
+	return &Error{Source: source, Err: Shorten(errors.New(strings.Join(problems, " ")))}
 }
 
 // kindOf describes a value that isn't an object.

@@ -9,6 +9,7 @@ import (
 	"errors"
 	"fmt"
 	"io"
+	"os"
 	"regexp"
 )
 
@@ -22,15 +23,33 @@ import (
 // apiVersion and a kind; in JSON those of a PodList, for example, needn't.
 func (r *Reader) Each(ctx context.Context, paths []string, do func(Document, *Error) error) error {
 	for _, path := range paths {
-		if path == "-" {
-			if err := r.stream(ctx, path, r.Stdin, false, do); err != nil {
+		in := r.Streams[path]
+		if path == "-" && in == nil {
+			in = r.Stdin
+		}
+		if in != nil {
+			if err := r.stream(ctx, path, in, false, do); err != nil {
 				return err
 			}
 			continue
 		}
-		files, errs := r.Files(ctx, path)
+		var rendered []rendering
+		files, errs := interruptible(ctx, func() (files []string, errs []error) {
+			files, rendered, errs = r.find(ctx, path)
+			return files, errs
+		})
 		if len(errs) > 0 {
 			return errors.Join(errs...)
+		}
+		for _, done := range rendered {
+			for _, d := range done.documents {
+				if r.Wanted != nil && !r.Wanted(d.Object.GroupVersionKind()) {
+					continue
+				}
+				if err := do(d, nil); err != nil {
+					return err
+				}
+			}
 		}
 		for _, file := range files {
 			if err := r.eachOfFile(ctx, file, file != path, do); err != nil {
@@ -43,7 +62,7 @@ func (r *Reader) Each(ctx context.Context, paths []string, do func(Document, *Er
 
 // eachOfFile calls do with each object of a file.
 func (r *Reader) eachOfFile(ctx context.Context, path string, listed bool, do func(Document, *Error) error) error {
-	file, err := r.Within.Open(path)
+	file, err := OpenUntil(ctx, func() (*os.File, error) { return r.Within.Open(path) })
 	if err != nil {
 		return fileError(path, err)
 	}
@@ -60,7 +79,7 @@ var jsonStart = regexp.MustCompile(`^\s*\{\s*"`)
 // stream calls do with each object of a stream.
 func (r *Reader) stream(ctx context.Context, name string, in io.Reader, listed bool,
 	do func(Document, *Error) error) error {
-	buffered := bufio.NewReaderSize(in, headBytes)
+	buffered := bufio.NewReaderSize(Until(ctx, in), headBytes)
 	head, err := buffered.Peek(headBytes)
 	if err != nil && !errors.Is(err, io.EOF) {
 		return fileError(name, err)

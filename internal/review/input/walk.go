@@ -23,6 +23,8 @@ var manifestSuffixes = []string{".yaml", ".yml", ".json"}
 type Reader struct {
 	// Stdin is read for the path "-".
 	Stdin io.Reader
+	// Streams, if not nil, has what Each reads in place of the files of these paths.
+	Streams map[string]io.Reader
 	// Exclude leaves out files and directories below a directory whose name, or whose path from that
 	// directory, matches one of these patterns of filepath.Match.
 	Exclude []string
@@ -51,7 +53,8 @@ func Read(paths []string, stdin io.Reader) ([]Document, []error) {
 // that several paths lead to is read once. If the context ends, Read returns its error at once and
 // alone, and the reader can't be used any more.
 //
-// In a directory, files that belong to kustomize or to a chart are left out, and so are JSON files
+// A directory with a kustomization is rendered, in place of its files and of those that the kustomization names, unless
+// another kustomization includes it. In a directory, files that belong to a chart are left out, and so are JSON files
 // that are no objects and links to directories. Notes names them.
 func (r *Reader) Read(ctx context.Context, paths []string) ([]Document, []error) {
 	for _, pattern := range r.Exclude {
@@ -99,8 +102,11 @@ func (r *Reader) read(ctx context.Context, path string) ([]Document, []error) {
 	if path == "-" {
 		return r.readStream(path, r.Stdin, false)
 	}
-	files, errs := r.files(ctx, path)
+	files, rendered, errs := r.find(ctx, path)
 	var documents []Document
+	for _, done := range rendered {
+		documents = append(documents, done.documents...)
+	}
 	for _, file := range files {
 		if ctx.Err() != nil {
 			break
@@ -138,15 +144,32 @@ func (r *Reader) readStream(name string, in io.Reader, listed bool) ([]Document,
 	return r.parse(name, data)
 }
 
-// Files returns the files of a path: itself, or all manifests below a directory, in order. A
+// Files returns the files of a path: itself, or all manifests below a directory, in order, without rendering anything. A
 // directory must have at least one. Files that were found before aren't among them. It returns an
 // Error for each that can't be read.
 func (r *Reader) Files(ctx context.Context, path string) (files []string, errs []error) {
-	return interruptible(ctx, func() ([]string, []error) { return r.files(ctx, path) })
+	return interruptible(ctx, func() ([]string, []error) { return r.files(&walk{Reader: r, ctx: ctx, root: path}) })
 }
 
-// files returns the files of a path.
-func (r *Reader) files(ctx context.Context, path string) (files []string, errs []error) {
+// find returns the files of a path, and what is rendered of its kustomizations.
+func (r *Reader) find(ctx context.Context, path string) (files []string, rendered []rendering, errs []error) {
+	w := &walk{Reader: r, ctx: ctx, root: path, renders: true}
+	files, errs = r.files(w)
+	if ctx.Err() != nil || len(w.kustomizations) == 0 {
+		return files, nil, errs
+	}
+	rendered, files = r.renderAll(w.kustomizations, files, w.besides)
+	for _, done := range rendered {
+		if done.err != nil {
+			errs = append(errs, done.err)
+		}
+	}
+	return files, rendered, errs
+}
+
+// files returns the files of a walk's root.
+func (r *Reader) files(w *walk) (files []string, errs []error) {
+	path := w.root
 	info, err := r.Within.Stat(path)
 	switch {
 	case err != nil:
@@ -156,7 +179,6 @@ func (r *Reader) files(ctx context.Context, path string) (files []string, errs [
 	case !info.IsDir():
 		return []string{path}, nil
 	}
-	w := &walk{Reader: r, ctx: ctx, root: path}
 	if w.directory(path); !w.some && w.errs == nil {
 		return nil, []error{fileError(path, fmt.Errorf("no manifests in it: no file ends in %s",
 			strings.Join(manifestSuffixes, ", ")))}
@@ -190,6 +212,10 @@ type walk struct {
 	errs  []error
 	// some reports whether there are manifests, found before or not.
 	some bool
+	// renders reports whether kustomizations are rendered. besides are the manifests beside them.
+	renders        bool
+	kustomizations []kustomization
+	besides        []string
 }
 
 // directory finds the manifests of a directory that is the root or below it. Like kubectl it doesn't
@@ -203,6 +229,19 @@ func (w *walk) directory(dir string) {
 	if err != nil {
 		w.fail(dir, err)
 		return
+	}
+	k, isRendered := kustomization{}, false
+	if w.renders {
+		var names []string
+		for _, entry := range entries {
+			if !w.excludes(w.root, filepath.Join(dir, entry.Name())) {
+				names = append(names, entry.Name())
+			}
+		}
+		if k, isRendered = w.kustomizationIn(dir, names); isRendered {
+			w.some = true
+			w.kustomizations = append(w.kustomizations, k)
+		}
 	}
 	for _, entry := range entries {
 		if w.ctx.Err() != nil {
@@ -230,6 +269,10 @@ func (w *walk) directory(dir string) {
 			w.fail(path, err)
 		case !info.Mode().IsRegular(): // reading a pipe could block forever
 			w.fail(path, errors.New("it is not a regular file"))
+		case isRendered:
+			if path != k.file {
+				w.besides = append(w.besides, path)
+			}
 		default:
 			if w.some = true; !w.markFound(path) {
 				w.files = append(w.files, path)

@@ -133,3 +133,36 @@ func TestWithin(t *testing.T) {
 		}
 	}
 }
+
+// Suites of gatehouse test are no objects of a cluster. What stands beside them is read.
+func TestSuitesAreLeftOut(t *testing.T) {
+	const suite = "kind: AdmissionTest\napiVersion: gatehouse.dev/v1alpha1\nspec: {cases: [{name: a}]}\n"
+	tree(t, map[string]string{"a/x.yaml": object + "---\n" + suite, "a/y.yaml": suite, "b.yaml": suite, "c.json": `{"kind":
+"AdmissionTest", "apiVersion": "gatehouse.dev/v1"}`})
+	for path, test := range map[string]struct {
+		want []string
+		note string
+	}{
+		"a":      {[]string{"a/x.yaml:1 A"}, "a/x.yaml and 1 more file: their suites are left out: gatehouse test judges them"},
+		"b.yaml": {nil, "b.yaml: its suite is left out: gatehouse test b.yaml judges it"},
+		"c.json": {nil, "c.json: its suite is left out: gatehouse test c.json judges it"},
+	} {
+		reader := &input.Reader{}
+		documents, errs := reader.Read(t.Context(), []string{path})
+		if diff := cmp.Diff(test.want, kinds(documents)); diff != "" || errs != nil {
+			t.Errorf("%s: -want +got:\n%s%v", path, diff, errs)
+		}
+		if diff := cmp.Diff([]string{test.note}, reader.Notes()); diff != "" {
+			t.Errorf("%s: notes: -want +got:\n%s", path, diff)
+		}
+		streamed := &input.Reader{}
+		var told []input.Document
+		err := streamed.Each(t.Context(), []string{path}, func(d input.Document, err *input.Error) error {
+			told = append(told, d)
+			return nil
+		})
+		if diff := cmp.Diff(test.want, kinds(told)); diff != "" || err != nil || !cmp.Equal(streamed.Notes(), reader.Notes()) {
+			t.Errorf("%s: read one by one: -want +got:\n%s%v, %q", path, diff, err, streamed.Notes())
+		}
+	}
+}

@@ -9,6 +9,8 @@ import (
 	"iter"
 	"runtime"
 	"sync"
+
+	"gatehouse.dev/internal/count"
 )
 
 // windowOfWorkers is the number of values per worker that may be worked on before the result of an
@@ -18,7 +20,8 @@ const windowOfWorkers = 16
 // Each calls work for each value of a stream, and tell with each result, in the order of the stream. That many
 // workers work at a time, or one for each processor if workers is 0; one alone works in the order of the stream as
 // well. An error of the stream or of tell ends it, and so does the end of ctx. Then results that were not told
-// are dropped. Its memory doesn't depend on the length of the stream.
+// are dropped. It returns once the stream has ended, which is asked for one more value at most: a stream that waits for
+// its source must end with ctx. Its memory doesn't depend on the length of the stream.
 func Each[T, R any](ctx context.Context, workers int, values iter.Seq2[T, error], work func(context.Context, T) R,
 	tell func(R) error) error {
 	if workers == 0 {
@@ -30,8 +33,7 @@ func Each[T, R any](ctx context.Context, workers int, values iter.Seq2[T, error]
 	defer stop()
 	tasks, order := make(chan *task[T, R]), make(chan *task[T, R], workers*windowOfWorkers)
 	var failed error // of the stream; read once order is closed
-	// If this is interrupted, the stream may wait for its source, as for standard input: it isn't waited for.
-	go func() {
+	group.Go(func() {
 		defer close(order)
 		defer close(tasks)
 		for value, err := range values {
@@ -51,7 +53,7 @@ func Each[T, R any](ctx context.Context, workers int, values iter.Seq2[T, error]
 				return
 			}
 		}
-	}()
+	})
 	for range workers {
 		group.Go(func() {
 			for {
@@ -69,8 +71,11 @@ func Each[T, R any](ctx context.Context, workers int, values iter.Seq2[T, error]
 		})
 	}
 	told, err := collect(ctx, order, tell)
+	if err == nil && failed != nil && told == 0 {
+		return failed
+	}
 	if err == nil && failed != nil {
-		err = fmt.Errorf("reading on after %d requests: %w", told, failed)
+		err = fmt.Errorf("reading on after %s: %w", count.Of(told, "request"), failed)
 	}
 	return err
 }
@@ -100,7 +105,7 @@ func collect[T, R any](ctx context.Context, order <-chan *task[T, R], tell func(
 		}
 		// A result that came at the same time as the end of the context may be a result of that end.
 		if ctx.Err() != nil {
-			return told, fmt.Errorf("interrupted after %d requests: %w", told, context.Cause(ctx))
+			return told, fmt.Errorf("interrupted after %s: %w", count.Of(told, "request"), context.Cause(ctx))
 		}
 		if !ok {
 			return told, nil

@@ -8,6 +8,7 @@ import (
 	"slices"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
+	"gatehouse.dev/internal/decision/why"
 )
 
 // A Trial judges requests by a candidate, and by what the candidate is compared with.
@@ -49,6 +50,7 @@ const (
 
 // A Result says what a candidate would change for a request.
 type Result struct {
+	Request   *Request
 	Candidate *Verdict
 	// Before is nil if it was not asked.
 	Before *Verdict
@@ -62,7 +64,7 @@ type Result struct {
 // Judge says what the candidate would change for a request. recorded is how the request ended when it was
 // made; empty if that isn't known, or if nothing but the two sides is to be compared.
 func (t *Trial) Judge(ctx context.Context, r *Request, recorded v1alpha1.Verdict) Result {
-	result := Result{Candidate: t.Candidate.Judge(ctx, r)}
+	result := Result{Request: r, Candidate: t.Candidate.Judge(ctx, r)}
 	if result.setUnjudged(result.Candidate) {
 		return result
 	}
@@ -87,7 +89,7 @@ func (t *Trial) Judge(ctx context.Context, r *Request, recorded v1alpha1.Verdict
 		result.Effect = NewlyRefused
 	case !admitted && admits:
 		result.Effect = NewlyAdmitted
-	case admits && differInChanges(result.Candidate, result.Before):
+	case admits && why.DifferInPatch(result.Candidate.Decision, result.Before.decision()):
 		result.Effect = Changes
 	case !slices.Equal(sorted(result.Candidate.Warnings), sorted(result.Before.warnings())):
 		result.Effect = Warns
@@ -101,6 +103,13 @@ func (r *Result) setUnjudged(v *Verdict) bool {
 		r.Unjudged, r.Why = v.Unjudged, v.Err.Error()
 	}
 	return v.Err != nil
+}
+
+func (v *Verdict) decision() *v1alpha1.Decision {
+	if v == nil {
+		return nil
+	}
+	return v.Decision
 }
 
 func (v *Verdict) warnings() []string {

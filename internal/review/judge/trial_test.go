@@ -161,20 +161,22 @@ func TestEachEndsEarly(t *testing.T) {
 	})
 	t.Run("tell fails", func(t *testing.T) {
 		told = 0
-		err := each(t.Context(), numbered(100, plain), func(r *judge.Request, result judge.Result) error {
+		stream, ended := endingSlowly(numbered(100, plain))
+		err := each(t.Context(), stream, func(r *judge.Request, result judge.Result) error {
 			if r.AuditID == "5" {
 				return errEnd
 			}
 			return count(r, result)
 		})
-		if !errors.Is(err, errEnd) || told != 5 {
-			t.Errorf("%d results, %v", told, err)
+		if !errors.Is(err, errEnd) || told != 5 || !*ended {
+			t.Errorf("%d results, %v, the stream has ended: %t", told, err, *ended)
 		}
 	})
 	t.Run("interrupted", func(t *testing.T) {
 		told = 0
 		ctx, cancel := context.WithCancel(t.Context())
-		err := each(ctx, numbered(10000, plain), func(r *judge.Request, result judge.Result) error {
+		stream, ended := endingSlowly(numbered(10000, plain))
+		err := each(ctx, stream, func(r *judge.Request, result judge.Result) error {
 			if result.Candidate.Decision.Verdict != v1alpha1.Admitted {
 				t.Errorf("a result of the end was told: %+v", result.Candidate)
 			}
@@ -183,56 +185,35 @@ func TestEachEndsEarly(t *testing.T) {
 			}
 			return count(r, result)
 		})
-		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "interrupted after 10 requests") || told != 10 {
-			t.Errorf("%d results, %v", told, err)
+		if !errors.Is(err, context.Canceled) || !strings.Contains(err.Error(), "interrupted after 10 requests") || told != 10 || !*ended {
+			t.Errorf("%d results, %v, the stream has ended: %t", told, err, *ended)
 		}
 	})
 	t.Run("interrupted while the source waits", func(t *testing.T) {
 		told = 0
 		ctx, cancel := context.WithCancel(t.Context())
-		source := make(chan struct{})
-		defer close(source)
-		waiting := func(yield func(*judge.Request, error) bool) {
+		stream, ended := endingSlowly(func(yield func(*judge.Request, error) bool) {
 			yield(plain(0), nil)
-			<-source
-		}
-		err := each(ctx, waiting, func(r *judge.Request, result judge.Result) error {
+			<-ctx.Done()
+		})
+		err := each(ctx, stream, func(r *judge.Request, result judge.Result) error {
 			cancel()
 			return count(r, result)
 		})
-		if !errors.Is(err, context.Canceled) || told != 1 {
-			t.Errorf("%d results, %v", told, err)
+		if !errors.Is(err, context.Canceled) || told != 1 || !*ended {
+			t.Errorf("%d results, %v, the stream has ended: %t", told, err, *ended)
 		}
 	})
 }
 
-// changed returns a verdict of a plugin that changes one field.
-func changed(plugin, op, path, value string) *judge.Verdict {
-	d := &v1alpha1.Decision{Verdict: v1alpha1.Admitted, Steps: []v1alpha1.Step{{Plugin: plugin,
-		Patch: []v1alpha1.PatchOperation{{Op: op, Path: path, Value: &v1alpha1.Value{Raw: []byte(value)}}}}}}
-	return &judge.Verdict{Decision: d}
-}
-
-func TestChangesBeside(t *testing.T) {
-	none := &judge.Verdict{Decision: &v1alpha1.Decision{Verdict: v1alpha1.Admitted}}
-	for _, test := range []struct {
-		name string
-		a, b *judge.Verdict
-		want int
-	}{
-		{"another value", changed("p", "add", "/a", "1"), changed("p", "add", "/a", "2"), 1},
-		{"another path", changed("p", "add", "/a", "1"), changed("p", "add", "/b", "1"), 1},
-		{"beside no changes", changed("p", "add", "/a", "1"), none, 1},
-		{"beside nothing", changed("p", "add", "/a", "1"), nil, 1},
-		{"none", none, changed("p", "add", "/a", "1"), 0},
-		{"the same by another plugin", changed("p", "add", "/a", "1"), changed("q", "add", "/a", "1"), 0},
-		{"random names", changed("p", "add", "/a", `{"name": "kube-api-access-abc12"}`),
-			changed("p", "add", "/a", `{"name": "kube-api-access-xyz78"}`), 0},
-	} {
-		t.Run(test.name, func(t *testing.T) {
-			if got := judge.ChangesBeside(test.a, test.b); len(got) != test.want {
-				t.Errorf("%v, want %d", got, test.want)
-			}
-		})
-	}
+// endingSlowly returns a stream that takes some time to end, and whether it has ended.
+func endingSlowly(stream iter.Seq2[*judge.Request, error]) (iter.Seq2[*judge.Request, error], *bool) {
+	ended := false
+	return func(yield func(*judge.Request, error) bool) {
+		stream(yield)
+		for range 10_000 {
+			runtime.Gosched()
+		}
+		ended = true
+	}, &ended
 }

@@ -19,6 +19,10 @@ type Gap struct {
 	Namespace string `json:"namespace,omitempty"`
 	// Object is the only one on which it bears, as ObjectName names it; empty for none.
 	Object string `json:"object,omitempty"`
+	// Group is the API group on whose objects it bears; empty for all.
+	Group string `json:"group,omitempty"`
+	// Kind is the kind of the group on whose objects it bears; empty for all.
+	Kind string `json:"kind,omitempty"`
 	// Message says what isn't known, why, and what is assumed instead.
 	Message string `json:"message"`
 }
@@ -32,12 +36,14 @@ func ObjectName(kind, namespace, name string) string {
 }
 
 // BearsOn reports whether a verdict on an object depends on the gap.
-func (g Gap) BearsOn(kind, namespace, name string) bool {
+func (g Gap) BearsOn(kind schema.GroupKind, namespace, name string) bool {
 	switch {
 	case g.Object != "":
-		return g.Object == ObjectName(kind, namespace, name)
+		return g.Object == ObjectName(kind.Kind, namespace, name)
 	case g.Namespace != "":
-		return g.Namespace == namespace || kind == namespaces.Kind && g.Namespace == name
+		return g.Namespace == namespace || kind == namespaces && g.Namespace == name
+	case g.Group != "":
+		return g.Group == kind.Group && (g.Kind == "" || g.Kind == kind.Kind)
 	}
 	return true
 }

@@ -6,7 +6,6 @@ package live
 import (
 	"context"
 	"slices"
-	"strings"
 
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
@@ -35,9 +34,8 @@ func (c *Cluster) Gather(ctx context.Context, kinds []schema.GroupKind) (*Gather
 	}
 	all := &Gathered{Resources: resources}
 	for _, gap := range failed {
-		group, _, _ := strings.Cut(gap.Message, "/")
-		all.UnknownGroups = append(all.UnknownGroups, group)
-		if slices.ContainsFunc(kinds, func(k schema.GroupKind) bool { return k.Group == group }) {
+		all.UnknownGroups = append(all.UnknownGroups, gap.Group)
+		if slices.ContainsFunc(kinds, func(k schema.GroupKind) bool { return k.Group == gap.Group }) {
 			all.Gaps = append(all.Gaps, gap)
 		} else {
 			all.Notes = append(all.Notes, gap.Message)

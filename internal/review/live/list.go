@@ -35,7 +35,7 @@ func (c *Cluster) Resources(ctx context.Context) (resources []Resource, gaps []G
 		return nil, nil, fmt.Errorf("asking the cluster at %s which resources it has: %w", c.Host, err)
 	}
 	for group, err := range failed {
-		gaps = append(gaps, Gap{Message: fmt.Sprintf("%s: the cluster doesn't say which resources it has: %v: they are "+
+		gaps = append(gaps, Gap{Group: group.Group, Message: fmt.Sprintf("%s: the cluster doesn't say which resources it has: %v: they are "+
 			"not judged", group, err)})
 	}
 	for _, list := range lists {

@@ -52,6 +52,8 @@ type Cluster struct {
 	names     metadata.Interface
 	discovery *discovery.DiscoveryClient
 	mapper    meta.RESTMapper
+
+	ranges *reading // of the ServiceCIDRs; nil until the first Read
 }
 
 // Connect connects to a cluster. The error says whether the cluster can't be reached or doesn't accept

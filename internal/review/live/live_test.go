@@ -5,10 +5,15 @@ package live
 
 import (
 	"bytes"
+	"net/http"
+	"net/http/httptest"
+	"strings"
 	"testing"
 
 	"github.com/google/go-cmp/cmp"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
+	"k8s.io/apimachinery/pkg/runtime/schema"
+	"k8s.io/client-go/rest"
 	"sigs.k8s.io/yaml"
 
 	"gatehouse.dev/internal/review/input"
@@ -92,6 +97,51 @@ metadata:
 	if diff := cmp.Diff([]string{"b"}, left); diff != "" || len(r.notes) != 2 ||
 		!r.notes["StorageClass a: it is a default class, but b is newer, and in force: not kept as a default"] {
 		t.Errorf("%s%v", diff, r.notes)
+	}
+}
+
+// The service IP ranges of a cluster, for which the server is configured before anything else is read, are read
+// once.
+func TestServiceRangesAreReadOnce(t *testing.T) {
+	lists := 0
+	answers := map[string]string{
+		"/version": `{"gitVersion": "v1.37.2"}`,
+		"/api":     `{"kind": "APIVersions", "versions": []}`,
+		"/apis": `{"kind": "APIGroupList", "apiVersion": "v1", "groups": [{"name": "networking.k8s.io",
+			"versions": [{"groupVersion": "networking.k8s.io/v1", "version": "v1"}]}]}`,
+		"/apis/networking.k8s.io/v1": `{"kind": "APIResourceList", "groupVersion": "networking.k8s.io/v1", "resources": [
+			{"name": "servicecidrs", "kind": "ServiceCIDR", "namespaced": false, "verbs": ["list"]}]}`,
+		"/apis/networking.k8s.io/v1/servicecidrs": `{"kind": "ServiceCIDRList", "apiVersion": "networking.k8s.io/v1", "items": [
+			{"metadata": {"name": "kubernetes"}, "spec": {"cidrs": ["10.0.0.0/16"]}}]}`,
+	}
+	server := httptest.NewServer(http.HandlerFunc(func(w http.ResponseWriter, r *http.Request) {
+		answer, ok := answers[r.URL.Path]
+		if !ok {
+			http.NotFound(w, r)
+			return
+		}
+		if strings.HasSuffix(r.URL.Path, "/servicecidrs") {
+			lists++
+		}
+		w.Header().Set("Content-Type", "application/json")
+		_, _ = w.Write([]byte(answer))
+	}))
+	defer server.Close()
+	cluster, err := Connect(t.Context(), &rest.Config{Host: server.URL})
+	if err != nil {
+		t.Fatal(err)
+	}
+	for range 2 {
+		state, err := cluster.Read(t.Context(), Want{Kinds: []schema.GroupVersionKind{serviceRanges}})
+		if err != nil {
+			t.Fatal(err)
+		}
+		if ServiceRanges(state.Objects) != "10.0.0.0/16" || len(state.Gaps) > 0 {
+			t.Errorf("read %v, gaps %v", state.Objects, state.Gaps)
+		}
+	}
+	if lists != 1 {
+		t.Errorf("listed %d times", lists)
 	}
 }
 

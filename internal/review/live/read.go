@@ -84,13 +84,33 @@ type reading struct {
 	done, all int
 }
 
-// Read reads the wanted objects, the params of policies among them, and the CustomResourceDefinitions
-// of all these. It returns an error if the cluster stops answering.
-func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
-	r := &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{},
+func (c *Cluster) newReading(want Want) *reading {
+	return &reading{Cluster: c, want: want, found: map[string]*unstructured.Unstructured{}, notes: map[string]bool{},
 		gaps: map[Gap]bool{}}
+}
+
+// Read reads the wanted objects, the params of policies among them, and the CustomResourceDefinitions
+// of all these, besides the ServiceCIDRs as of the first Read. It returns an error if the cluster stops
+// answering. It must not be called concurrently.
+func (c *Cluster) Read(ctx context.Context, want Want) (*State, error) {
+	if c.ranges == nil {
+		ranges := c.newReading(Want{})
+		if err := ranges.run(ctx, ranges.tasksOf(serviceRanges, nil, false)); err != nil {
+			return nil, err
+		}
+		c.ranges = ranges
+	}
+	r := c.newReading(want)
+	for key, object := range c.ranges.found {
+		r.found[key] = object.DeepCopy()
+	}
+	maps.Copy(r.notes, c.ranges.notes)
+	maps.Copy(r.gaps, c.ranges.gaps)
 	var tasks []func(context.Context) error
-	for _, kind := range append(slices.Clone(want.Kinds), serviceRanges) {
+	for _, kind := range want.Kinds {
+		if kind.GroupKind() == serviceRanges.GroupKind() {
+			continue
+		}
 		tasks = append(tasks, r.tasksOf(kind, want.Namespaces, false)...)
 	}
 	for _, kind := range want.Everywhere {

@@ -8,6 +8,7 @@ import (
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/decision"
 	"gatehouse.dev/internal/review/input"
 )
@@ -36,8 +37,8 @@ func (s *State) HideValues(manifests []input.Document) {
 	}
 	if hidden > 0 {
 		s.Notes = append(s.Notes, fmt.Sprintf("values of environment variables, headers, arguments and commands "+
-			"of %d objects are not in the snapshot: what policies and webhooks say of these may be otherwise, and "+
-			"updates of them change them (gatehouse snapshot --values=shown has them)", hidden))
+			"of %s are not in the snapshot: what policies and webhooks say of these may be otherwise, and "+
+			"updates of them change them (gatehouse snapshot --values=shown has them)", count.Of(hidden, "object")))
 	}
 }
 

@@ -10,6 +10,7 @@ import (
 	"fmt"
 	"io"
 	"maps"
+	"net/url"
 	"os"
 	"path/filepath"
 	"slices"
@@ -18,6 +19,8 @@ import (
 	corev1 "k8s.io/api/core/v1"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"sigs.k8s.io/yaml"
+
+	"gatehouse.dev/internal/wholefile"
 )
 
 // A Format is a kind of reports.
@@ -51,7 +54,8 @@ type Finding struct {
 	Message      string
 	// Time is when the result was found.
 	Time time.Time
-	// Object is the object that the policy judged. It goes to the report of its namespace.
+	// Object is the object that the policy judged; empty if the finding is about none. It goes to the report of its
+	// namespace.
 	Object corev1.ObjectReference
 	// Properties are further facts.
 	Properties map[string]string
@@ -120,10 +124,14 @@ func New(format Format, name, source string, findings []Finding) ([]Report, erro
 			byNamespace[f.Object.Namespace] = r
 		}
 		r.Summary[f.Result]++
+		var objects []corev1.ObjectReference
+		if f.Object != (corev1.ObjectReference{}) {
+			objects = []corev1.ObjectReference{f.Object}
+		}
 		r.Results = append(r.Results, entry{Source: source, Policy: f.Policy, Rule: f.Rule, Result: f.Result,
 			Scored: f.Result != Warn, Message: f.Message,
 			Timestamp: metav1.Timestamp{Seconds: f.Time.Unix(), Nanos: int32(f.Time.Nanosecond())},
-			Resources: []corev1.ObjectReference{f.Object}, Properties: f.Properties})
+			Resources: objects, Properties: f.Properties})
 	}
 	var reports []Report
 	for _, namespace := range slices.Sorted(maps.Keys(byNamespace)) {
@@ -147,24 +155,30 @@ func Write(w io.Writer, reports []Report) error {
 }
 
 // WriteFiles writes each report to a file of its own in the directory, which it makes if it isn't
-// there. The files are named by kind and namespace, and readable by their owner alone.
-func WriteFiles(dir string, reports []Report) error {
+// there. The files are named by kind and namespace. New ones are readable by their owner alone. The notes say
+// which files could not be replaced as a whole.
+func WriteFiles(dir string, reports []Report) (notes []string, err error) {
 	if err := os.MkdirAll(dir, 0o700); err != nil {
-		return fmt.Errorf("making the directory of the reports: %w", err)
+		return nil, fmt.Errorf("making the directory of the reports: %w", err)
 	}
 	for i := range reports {
 		r := &reports[i]
 		text, err := yaml.Marshal(r)
 		if err != nil {
-			return fmt.Errorf("writing the report of namespace %q: %w", r.Metadata.Namespace, err)
+			return notes, fmt.Errorf("writing the report of namespace %q: %w", r.Metadata.Namespace, err)
 		}
 		name := r.Kind + ".yaml"
 		if r.Metadata.Namespace != "" {
-			name = r.Kind + "-" + r.Metadata.Namespace + ".yaml"
+			// A file may name a namespace with slashes, which no server has.
+			name = r.Kind + "-" + url.PathEscape(r.Metadata.Namespace) + ".yaml"
 		}
-		if err := os.WriteFile(filepath.Join(dir, name), text, 0o600); err != nil {
-			return fmt.Errorf("writing the report of namespace %q: %w", r.Metadata.Namespace, err)
+		note, err := wholefile.Replace(filepath.Join(dir, name), text, 0o600)
+		if err != nil {
+			return notes, fmt.Errorf("writing the report of namespace %q: %w", r.Metadata.Namespace, err)
+		}
+		if note != "" {
+			notes = append(notes, note)
 		}
 	}
-	return nil
+	return notes, nil
 }

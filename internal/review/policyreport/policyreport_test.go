@@ -120,7 +120,7 @@ func TestWriteFiles(t *testing.T) {
 		t.Fatal(err)
 	}
 	dir := filepath.Join(t.TempDir(), "reports")
-	if err := policyreport.WriteFiles(dir, reports); err != nil {
+	if _, err := policyreport.WriteFiles(dir, reports); err != nil {
 		t.Fatal(err)
 	}
 	files, err := os.ReadDir(dir)
@@ -137,7 +137,7 @@ func TestWriteFiles(t *testing.T) {
 	if want := []string{"ClusterPolicyReport.yaml", "PolicyReport-shop.yaml"}; !slices.Equal(names, want) {
 		t.Errorf("the files are %q, want %q", names, want)
 	}
-	if err := policyreport.WriteFiles(filepath.Join(dir, names[0]), reports); err == nil {
+	if _, err := policyreport.WriteFiles(filepath.Join(dir, names[0]), reports); err == nil {
 		t.Error("reports are written into a file as if it were a directory")
 	}
 }

@@ -36,7 +36,7 @@ func open(t *testing.T, o Options) *Log {
 // read returns the requests of a closed log.
 func read(t *testing.T, path string) []*recorded.Request {
 	t.Helper()
-	r, err := recorded.Open([]string{path}, recorded.Options{})
+	r, err := recorded.Open(t.Context(), []string{path}, recorded.Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -60,7 +60,7 @@ func BenchmarkRead(b *testing.B) {
 }
 
 func readForBenchmark(b *testing.B, name string, decoders int) {
-	r, err := Open([]string{name}, Options{})
+	r, err := Open(b.Context(), []string{name}, Options{})
 	if err != nil {
 		b.Fatal(err)
 	}

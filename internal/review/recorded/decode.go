@@ -20,7 +20,10 @@ import (
 // Request's Unjudged says so.
 func (rec *Record) Decode() *Request {
 	e := rec.event
-	if e.kind == reviewLine {
+	switch {
+	case e.problem != "":
+		return &Request{Source: e.source, User: &user.DefaultInfo{}, Unjudged: Unreadable}
+	case e.kind == reviewLine:
 		return rec.review()
 	}
 	q := &Request{

@@ -77,7 +77,7 @@ func TestBase(t *testing.T) {
 		return audit{verb: "update", name: "a", response: configMap("a", "3", 3), request: `{"kind":"ConfigMap","apiVersion":"v1",` +
 			`"metadata":{"name":"a","namespace":"default","resourceVersion":"` + version + `"},"data":{"k":"3"}}`}
 	}
-	state := Options{Lookup: func(r schema.GroupResource, namespace, name string) []byte {
+	state := Options{Lookup: func(r schema.GroupResource, namespace, name, subresource string) []byte {
 		if r.Resource != "configmaps" || namespace != "default" || name != "a" {
 			return nil
 		}
@@ -371,7 +371,7 @@ func TestDecodeConcurrently(t *testing.T) {
 		log.WriteString(audit{verb: "deletecollection", response: `{"kind":"ConfigMapList","apiVersion":"v1","items":[` +
 			`{"metadata":{"name":"a"}},{"metadata":{"name":"b"}}]}`}.line())
 	}
-	r, err := Open([]string{logFile(t, log.String())}, Options{})
+	r, err := Open(t.Context(), []string{logFile(t, log.String())}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

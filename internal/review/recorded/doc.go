@@ -8,7 +8,7 @@
 // the webhook backend posts them) and AdmissionReviews as JSON lines, all of them compressed by gzip
 // or not, from files, directories with rotated logs, and standard input:
 //
-//	r, err := recorded.Open([]string{"/var/log/kubernetes/audit"}, recorded.Options{})
+//	r, err := recorded.Open(ctx, []string{"/var/log/kubernetes/audit"}, recorded.Options{})
 //	…
 //	for {
 //		record, err := r.Next()

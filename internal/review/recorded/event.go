@@ -5,7 +5,11 @@ package recorded
 
 import (
 	"bytes"
+	"cmp"
+	"fmt"
 	"strings"
+
+	"k8s.io/apimachinery/pkg/util/validation"
 )
 
 // lineKind says what a line holds.
@@ -22,6 +26,10 @@ const (
 type event struct {
 	source Source
 	kind   lineKind
+	// problem says why the line is left out. Then the event has nothing else but its time.
+	problem string
+	// what is the kind of a line that is none of the others.
+	what string
 
 	// Of an audit event:
 	level, stage, auditID, uri, verb, user, impersonated, userAgent []byte
@@ -98,10 +106,34 @@ func readEvent(line []byte, source Source) (*event, error) {
 	if err != nil {
 		return nil, err
 	}
-	if e.kind = kindOfLine(text(apiVersion), text(kind), e); e.kind == reviewLine {
+	switch e.kind = kindOfLine(text(apiVersion), text(kind), e); e.kind {
+	case reviewLine:
 		e.at = find(e.details, "time")
+	case otherLine:
+		if e.what = "no kind"; !isNull(kind) {
+			e.what = fmt.Sprintf("kind %.60s of %.100s", text(kind), cmp.Or(text(apiVersion), "no group"))
+		}
 	}
 	return e, nil
+}
+
+// leaveOut drops what an event has, because of a problem with it.
+func (e *event) leaveOut(problem string) { *e = event{source: e.source, at: e.at, problem: problem} }
+
+// namespaceProblem says what is wrong with the namespace that an event is in or about; empty if nothing is. No server
+// has a namespace whose name isn't a label, and state of that name can't be made.
+func (e *event) namespaceProblem() string {
+	namespace := e.namespace
+	switch {
+	case e.kind == reviewLine:
+		namespace = text(find(e.reviewRequest, "namespace"))
+	case e.group == "" && e.resource == "namespaces":
+		namespace = e.name
+	}
+	if namespace == "" || len(validation.IsDNS1123Label(namespace)) == 0 {
+		return ""
+	}
+	return fmt.Sprintf("there is no namespace %.100q", namespace)
 }
 
 // kindOfLine returns what a line is. v1beta1 of both groups has the fields of v1.

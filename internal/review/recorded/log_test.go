@@ -110,7 +110,7 @@ func logFile(t testing.TB, content string) string {
 // readAll reads what Open opens, to the end.
 func readAll(t testing.TB, options Options, names ...string) ([]*Request, *Reader, error) {
 	t.Helper()
-	r, err := Open(names, options)
+	r, err := Open(t.Context(), names, options)
 	if err != nil {
 		return nil, nil, err
 	}

@@ -4,6 +4,7 @@
 package recorded
 
 import (
+	"context"
 	"errors"
 	"fmt"
 	"io"
@@ -12,6 +13,8 @@ import (
 	"sync/atomic"
 
 	"k8s.io/apiserver/pkg/admission"
+
+	"gatehouse.dev/internal/count"
 )
 
 // Options are the limits of a reader and what it knows besides the log. The zero value is usable.
@@ -25,6 +28,9 @@ type Options struct {
 	Lookup Lookup
 	// Stdin is what "-" stands for; nil if nothing.
 	Stdin io.Reader
+	// Strict says that reading ends with an error at a line that can't be read. Otherwise such a line is left out, with
+	// a note, and gives a record that isn't judged.
+	Strict bool
 }
 
 // Counts says what a reader has read.
@@ -36,6 +42,8 @@ type Counts struct {
 	Writes int
 	// OtherStages are events before the response was complete.
 	OtherStages int
+	// Unreadable are writes of which only the place is known, because the line can't be read.
+	Unreadable int
 	// Panics are events of requests in which the server panicked.
 	Panics int
 	// Duplicates are events that came before.
@@ -54,6 +62,7 @@ type Counts struct {
 // A Reader reads recorded requests in the order in which they were made. Its methods may not be
 // called concurrently, other than Progress.
 type Reader struct {
+	ctx     context.Context // of Open
 	options Options
 	series  []*series
 	states  *states
@@ -83,8 +92,9 @@ const (
 )
 
 // Open begins to read files, directories with rotated logs, and standard input as "-". Files that
-// one server wrote are read in the order of time; the logs of several servers are merged by time.
-func Open(names []string, options Options) (*Reader, error) {
+// one server wrote are read in the order of time; the logs of several servers are merged by time. Reading ends with
+// ctx.
+func Open(ctx context.Context, names []string, options Options) (*Reader, error) {
 	if options.MaxRecordBytes == 0 {
 		options.MaxRecordBytes = defaultRecordBytes
 	}
@@ -97,7 +107,7 @@ func Open(names []string, options Options) (*Reader, error) {
 	if len(names) == 0 {
 		return nil, errors.New("reading recorded requests: name a file, a directory, or - for standard input")
 	}
-	r := &Reader{options: options, states: newStates(options.StateBytes, options.Lookup), seen: newSeen()}
+	r := &Reader{ctx: ctx, options: options, states: newStates(options.StateBytes, options.Lookup), seen: newSeen()}
 	var err error
 	if r.series, err = r.collect(names); err != nil {
 		return nil, err
@@ -129,6 +139,10 @@ func (r *Reader) Next() (*Record, error) {
 			if !r.accept(e) {
 				continue
 			}
+			if e.problem != "" && r.options.Strict {
+				r.err = fmt.Errorf("%s: %s", e.source, e.problem)
+				continue
+			}
 			r.waiting = append(r.waiting, e)
 			r.waitingBytes += e.size()
 		}
@@ -149,11 +163,11 @@ func (r *Reader) Counts() Counts { return r.counts }
 func (r *Reader) Notes() []string {
 	notes := slices.Clone(r.notes)
 	if r.more > 0 {
-		notes = append(notes, fmt.Sprintf("%d more notes", r.more))
+		notes = append(notes, count.Of(r.more, "more note"))
 	}
 	if n := r.states.evicted; n > 0 {
-		notes = append(notes, fmt.Sprintf("%d objects were forgotten, as no more than %d MiB of them are kept: patches of "+
-			"them aren't judged", n, r.options.StateBytes>>20))
+		notes = append(notes, fmt.Sprintf("no more than %d MiB of objects are kept, and %s had to be forgotten: their patches "+
+			"aren't judged", r.options.StateBytes>>20, count.Of(n, "object")))
 	}
 	return notes
 }
@@ -226,12 +240,18 @@ func (r *Reader) accept(e *event) bool {
 	c := &r.counts
 	c.Records++
 	switch {
+	case e.problem != "":
+		return r.leaveOut(e, e.problem)
 	case e.kind == reviewLine:
+		if problem := e.namespaceProblem(); problem != "" {
+			return r.leaveOut(e, problem)
+		}
 		c.Writes++
 		return true
 	case e.kind != eventLine:
 		if c.Others++; c.Others == 1 {
-			r.note("%s: the line is neither an audit event nor an AdmissionReview, of a version that is known", e.source)
+			r.note("%s: the line is neither an audit event nor an AdmissionReview, of a version that is known: it has %s",
+				e.source, e.what)
 		}
 		return false
 	case !is(e.stage, "ResponseComplete") && !is(e.stage, "Panic"):
@@ -265,7 +285,19 @@ func (r *Reader) accept(e *event) bool {
 		c.NeverAdmitted++
 		return false
 	}
+	if problem := e.namespaceProblem(); problem != "" {
+		return r.leaveOut(e, problem)
+	}
 	c.Writes++
+	return true
+}
+
+// leaveOut counts an event as a write that can't be read, and names it.
+func (r *Reader) leaveOut(e *event, problem string) bool {
+	e.leaveOut(problem)
+	r.counts.Writes++
+	r.counts.Unreadable++
+	r.note("%s: left out: %s", e.source, problem)
 	return true
 }
 

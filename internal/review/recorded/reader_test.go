@@ -22,7 +22,11 @@ import (
 func names(all []*Request) string {
 	var out []string
 	for _, q := range all {
-		out = append(out, q.Name)
+		name := q.Name
+		if q.Unjudged == Unreadable {
+			name = "?"
+		}
+		out = append(out, name)
 	}
 	return strings.Join(out, " ")
 }
@@ -59,15 +63,26 @@ func TestFaultsOfLogs(t *testing.T) {
 		"no end of line":        {log: one + strings.TrimSpace(two), names: "one two"},
 		"truncated":             {log: one + two[:len(two)/2], names: "one", note: "audit.log:2: the last line isn't complete"},
 		"truncated first line":  {log: two[:len(two)/2], note: "audit.log:1: the last line isn't complete"},
-		"cut off in the middle": {log: one + two[:len(two)/2] + "\n" + three, names: "one", err: "audit.log:2: the line isn't a JSON"},
-		"first line cut off":    {log: two[:len(two)/2] + "\n" + three, err: "audit.log:1: the line isn't a JSON"},
-		"text":                  {log: "I0102 started\n" + one, err: "audit.log:1: the line isn't a JSON"},
-		"text at the end":       {log: one + "started", names: "one", err: "audit.log:2: the line isn't a JSON"},
-		"array":                 {log: "[" + item + "]\n", err: "audit.log:1: the line isn't a JSON"},
-		"list":                  {log: one + list + "\n", names: "one two three"},
-		"list of something":     {log: `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[1]}` + "\n", err: "audit.log:1: the items"},
-		"gzip":                  {log: zipped(t, one+two), names: "one two"},
-		"gzip twice":            {log: zipped(t, one) + zipped(t, two), names: "one two"},
+		"cut off in the middle": {log: one + two[:len(two)/2] + "\n" + three, names: "one ? three", note: notObject(2)},
+		"first line cut off":    {log: two[:len(two)/2] + "\n" + three, names: "? three", note: notObject(1)},
+		"text":                  {log: "I0102 started\n" + one, names: "? one", note: notObject(1)},
+		"text at the end":       {log: one + "started", names: "one ?", note: notObject(2)},
+		"array":                 {log: "[" + item + "]\n" + one, names: "? one", note: notObject(1)},
+		"a NUL":                 {log: one + strings.Replace(two, "two", "t\x00o", 1) + three, names: "one ? three", note: notObject(2)},
+		"ten thousand levels": {log: one + `{"kind":` + strings.Repeat("[", 10001) + strings.Repeat("]", 10001) + "}\n" + three,
+			names: "one ? three", note: notObject(2)},
+		"a namespace that leads elsewhere": {log: one + strings.ReplaceAll(two, `"default"`, `"../../y"`) + three,
+			names: "one ? three", note: `audit.log:2: left out: there is no namespace "../../y"`},
+		"a namespace with a NUL": {log: one + strings.ReplaceAll(two, `"default"`, `"a\u0000b"`) + three,
+			names: "one ? three", note: `audit.log:2: left out: there is no namespace "a\x00b"`},
+		"a namespace of megabytes": {log: one + strings.ReplaceAll(two, `"default"`, `"`+strings.Repeat("n", 3<<20)+`"`) + three,
+			names: "one ? three", note: `audit.log:2: left out: there is no namespace "nnn`},
+		"a review of such a namespace": {log: `{"kind":"AdmissionReview","apiVersion":"admission.k8s.io/v1","request":{"namespace":"../y"}}` +
+			"\n" + one, names: "? one", note: `audit.log:1: left out: there is no namespace "../y"`},
+		"list":              {log: one + list + "\n", names: "one two three"},
+		"list of something": {log: `{"kind":"EventList","apiVersion":"audit.k8s.io/v1","items":[1]}` + "\n", err: "audit.log:1: the items"},
+		"gzip":              {log: zipped(t, one+two), names: "one two"},
+		"gzip twice":        {log: zipped(t, one) + zipped(t, two), names: "one two"},
 		"gzip cut off": {log: func() string { z := zipped(t, one+two); return z[:len(z)-20] }(), names: "one",
 			note: "the last line isn't complete"},
 		"twice": {log: one + two + one, names: "one two", count: func(c Counts) int { return c.Duplicates }, want: 1},
@@ -107,6 +122,17 @@ func TestFaultsOfLogs(t *testing.T) {
 				} else if err != nil {
 					t.Fatal(err)
 				}
+				if notes := strings.Join(r.Notes(), ""); len(notes) > 1000 {
+					t.Errorf("the notes have %d bytes", len(notes))
+				}
+				if strings.Contains(test.names, "?") {
+					options.Strict, options.Stdin = true, strings.NewReader(test.log)
+					before, _, _ := strings.Cut(test.names, "?")
+					read, _, err := readAll(t, options, file)
+					if err == nil || names(read) != strings.TrimSpace(before) {
+						t.Errorf("strictly: requests %q, error %v", names(read), err)
+					}
+				}
 				if got := names(all); got != test.names {
 					t.Errorf("requests %q, want %q", got, test.names)
 				}
@@ -127,40 +153,22 @@ func TestFaultsOfLogs(t *testing.T) {
 	}
 }
 
-// The webhook backend's document may be pretty-printed, and have any size.
-func TestDocuments(t *testing.T) {
-	pretty := func(name string, version int) string {
-		return strings.ReplaceAll(createdMap(name, "1", version).line(), `,"`, ",\n  \"")
-	}
-	items := pretty("one", 1) + "," + pretty("two", 2) + "," + pretty("three", 3)
-	list := "{\n\"items\": [\n" + items + "],\n\"kind\": \"EventList\",\n\"apiVersion\": \"audit.k8s.io/v1\"\n}\n"
-	for name, test := range map[string]struct{ log, names, err, note string }{
-		"list":          {log: list, names: "one two three"},
-		"list and more": {log: list + pretty("four", 4), names: "one two three four"},
-		"events":        {log: "{\n" + pretty("one", 1)[1:] + pretty("two", 2), names: "one two"},
-		"cut off":       {log: list[:len(list)*2/3], names: "one two", note: "the last document isn't complete"},
-		"null items":    {log: "{\n\"items\":null,\n\"kind\": \"EventList\"}"},
-		"not JSON":      {log: "{\n\"items\": [\n" + pretty("one", 1) + "?]}", names: "one", err: "the document isn't JSON"},
+// notObject is the note on a line that isn't an object.
+func notObject(line int) string {
+	return fmt.Sprintf("audit.log:%d: left out: the line isn't a JSON object", line)
+}
+
+// A record that takes several lines is an error that says how to write it on one.
+func TestSeveralLines(t *testing.T) {
+	pretty := strings.ReplaceAll(createdMap("one", "1", 1).line(), `,"`, ",\n  \"")
+	for name, log := range map[string]string{
+		"list":   "{\n\"items\": [\n" + pretty + "],\n\"kind\": \"EventList\",\n\"apiVersion\": \"audit.k8s.io/v1\"\n}\n",
+		"events": "{\n" + pretty[1:] + pretty,
 	} {
-		t.Run(name, func(t *testing.T) {
-			all, r, err := readAll(t, Options{}, logFile(t, test.log))
-			if got := names(all); got != test.names {
-				t.Errorf("requests %q, want %q", got, test.names)
-			}
-			if test.err == "" && err != nil || test.err != "" && (err == nil || !strings.Contains(err.Error(), test.err)) {
-				t.Errorf("error %v, want %q", err, test.err)
-			}
-			if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, test.note) || test.note == "" && notes != "" {
-				t.Errorf("notes %q, want %q", notes, test.note)
-			}
-		})
-	}
-	all, _, err := readAll(t, Options{}, logFile(t, list))
-	if err != nil {
-		t.Fatal(err)
-	}
-	if first, last := all[0].Source.Line, all[2].Source.Line; first >= last || last > strings.Count(list, "\n") {
-		t.Errorf("lines %d to %d", first, last)
+		file := logFile(t, log)
+		if _, _, err := readAll(t, Options{}, file); err == nil || !strings.Contains(err.Error(), "jq -c . "+file) {
+			t.Errorf("%s: error %v", name, err)
+		}
 	}
 }
 
@@ -171,13 +179,10 @@ func TestRecordLimit(t *testing.T) {
 	if err != nil || names(all) != "one large two" || len(all[1].Object) < 15<<20 {
 		t.Fatalf("requests %s, error %v", names(all), err)
 	}
-	if _, _, err = readAll(t, Options{MaxRecordBytes: 1 << 20}, logFile(t, log)); !errors.Is(err, errTooLong) ||
-		!strings.Contains(err.Error(), "audit.log:2: record is too long: it has more than 1048576 bytes") {
-		t.Errorf("error %v", err)
-	}
-	document := "{\n\"items\": [\n" + log[:strings.Index(log, "\n")] + "," + large.line() + "],\n\"kind\": \"EventList\"}"
-	if _, _, err = readAll(t, Options{MaxRecordBytes: 1 << 20}, logFile(t, document)); !errors.Is(err, errTooLong) {
-		t.Errorf("document: error %v", err)
+	all, r, err := readAll(t, Options{MaxRecordBytes: 1 << 20}, logFile(t, log))
+	if notes := strings.Join(r.Notes(), "\n"); err != nil || names(all) != "one ? two" ||
+		!strings.Contains(notes, "audit.log:2: left out: record is too long: it has more than 1048576 bytes") {
+		t.Errorf("requests %s, notes %s, error %v", names(all), notes, err)
 	}
 }
 
@@ -208,7 +213,7 @@ func TestMemoryIsBounded(t *testing.T) {
 		n++
 		return createdMap("m"+strings.Repeat("i", n%7)+"-"+time.Duration(n).String(), value, n).line()
 	}}
-	r, err := Open([]string{"-"}, Options{Stdin: in, StateBytes: 4 << 20})
+	r, err := Open(t.Context(), []string{"-"}, Options{Stdin: in, StateBytes: 4 << 20})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -234,7 +239,7 @@ func TestMemoryIsBounded(t *testing.T) {
 	if most > 60<<20 {
 		t.Errorf("the heap had %d MiB", most>>20)
 	}
-	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "objects were forgotten, as no more than 4 MiB") {
+	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "no more than 4 MiB of objects are kept, and ") {
 		t.Errorf("notes %q", notes)
 	}
 }
@@ -243,7 +248,7 @@ func TestMemoryIsBounded(t *testing.T) {
 func TestGrowingLog(t *testing.T) {
 	one, two := createdMap("one", "1", 1).line(), createdMap("two", "1", 2).line()
 	name := logFile(t, one+two[:100])
-	r, err := Open([]string{name}, Options{})
+	r, err := Open(t.Context(), []string{name}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -298,7 +303,7 @@ func TestRotatedLogs(t *testing.T) {
 	}
 
 	// While the log is read the server rotates it, and removes the oldest.
-	r, err = Open([]string{dir}, Options{})
+	r, err = Open(t.Context(), []string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}
@@ -329,13 +334,13 @@ func TestRotatedLogs(t *testing.T) {
 	if notes := strings.Join(r.Notes(), "\n"); !strings.Contains(notes, "the log was removed before it could be read") {
 		t.Errorf("notes %q", notes)
 	}
-	if _, err := Open([]string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "has no file whose name") {
+	if _, err := Open(t.Context(), []string{t.TempDir()}, Options{}); err == nil || !strings.Contains(err.Error(), "has no file whose name") {
 		t.Errorf("empty directory: %v", err)
 	}
-	if _, err := Open([]string{filepath.Join(dir, "missing")}, Options{}); !errors.Is(err, os.ErrNotExist) {
+	if _, err := Open(t.Context(), []string{filepath.Join(dir, "missing")}, Options{}); !errors.Is(err, os.ErrNotExist) {
 		t.Errorf("missing file: %v", err)
 	}
-	if _, err := Open(nil, Options{}); err == nil {
+	if _, err := Open(t.Context(), nil, Options{}); err == nil {
 		t.Error("no file: no error")
 	}
 }
@@ -359,7 +364,7 @@ func TestManyFiles(t *testing.T) {
 			t.Fatal(err)
 		}
 	}
-	r, err := Open([]string{dir}, Options{})
+	r, err := Open(t.Context(), []string{dir}, Options{})
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -59,7 +59,7 @@ func TestRemoves(t *testing.T) {
 		"a review, in the foreground": {review("DELETE", "null", object("", "", ""), `{"propagationPolicy":"Foreground"}`), false},
 		"a review, no grace":          {review("DELETE", "null", object("", node+`,"terminationGracePeriodSeconds":0`, ""), "{}"), true},
 	} {
-		r, err := Open([]string{"-"}, Options{Stdin: strings.NewReader(test.log)})
+		r, err := Open(t.Context(), []string{"-"}, Options{Stdin: strings.NewReader(test.log)})
 		if err != nil {
 			t.Fatal(err)
 		}

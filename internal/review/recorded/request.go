@@ -140,6 +140,8 @@ const (
 	RedactedSecret Reason = "redacted-secret"
 	// UnknownItems means that the objects that a deletion of a collection was for aren't recorded.
 	UnknownItems Reason = "unknown-items"
+	// Unreadable means that the line can't be read, so that not even the resource is known.
+	Unreadable Reason = "unreadable"
 	// Unparseable means that a part of the record isn't what it must be.
 	Unparseable Reason = "unparseable"
 )
@@ -169,6 +171,8 @@ func (r Reason) Describe() string {
 		return "values of Secrets were taken out of the record"
 	case UnknownItems:
 		return "the objects that a collection's deletion was for aren't recorded"
+	case Unreadable:
+		return "their lines can't be read; see the notes"
 	case Unparseable:
 		return "a part of the record can't be read"
 	}

@@ -20,6 +20,9 @@ func (r *Reader) sequence(e *event) {
 	}
 	rec := &Record{event: e}
 	switch {
+	case e.problem != "":
+		r.ready = append(r.ready, rec)
+		return
 	case is(e.stage, "Panic"):
 		r.states.forget(e.key())
 		return
@@ -288,12 +291,11 @@ func (r *Reader) sequenceScale(rec *Record) {
 	key := e.key()
 	ownKey := key
 	ownKey.subresource = "scale"
-	whole, own := r.states.get(key), r.states.get(ownKey)
+	whole := r.states.get(key)
 	builtIn := hasScale(e.group, e.resource)
-	switch {
-	case builtIn && e.isBase(whole):
+	if builtIn && e.isBase(whole) {
 		rec.scaleOf = whole.raw
-	case e.isBase(own):
+	} else if own := r.states.get(ownKey); e.isBase(own) {
 		rec.old = own.raw
 	}
 	if !e.maybeStores() {

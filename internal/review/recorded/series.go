@@ -79,8 +79,12 @@ func (r *Reader) collect(names []string) ([]*series, error) {
 		for _, entry := range entries {
 			path := filepath.Join(name, entry.Name())
 			// A link to a file is read, as a directory of a mounted volume has them.
-			if info, err := os.Stat(path); err != nil || !info.Mode().IsRegular() || !logName.MatchString(entry.Name()) {
+			info, err := os.Stat(path)
+			if err != nil || info.IsDir() || !logName.MatchString(entry.Name()) {
 				continue
+			}
+			if !info.Mode().IsRegular() { // a pipe could block forever
+				return nil, fmt.Errorf("reading recorded requests: %s is not a regular file: name it by itself", path)
 			}
 			found = true
 			add(groupOf(path), path)
@@ -161,7 +165,7 @@ func (s *series) next() (*event, error) {
 			}
 			continue
 		}
-		e, err := s.current.events.next()
+		e, err := s.current.next()
 		if err == nil && s.skip {
 			s.skip = false
 			continue

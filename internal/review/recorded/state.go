@@ -13,8 +13,9 @@ import (
 )
 
 // A Lookup returns an object as it was before the log began, as JSON with apiVersion and kind, or nil
-// if there was none or it isn't known. A reader calls it from Next.
-type Lookup func(resource schema.GroupResource, namespace, name string) []byte
+// if there was none or it isn't known. With a subresource, which is scale, it returns the Scale of an object of a custom
+// kind. A reader calls it from Next.
+type Lookup func(resource schema.GroupResource, namespace, name, subresource string) []byte
 
 // objectKey names an object. A subresource with an object of its own has a key of its own.
 type objectKey struct {
@@ -109,10 +110,12 @@ func (s *states) get(key objectKey) *base {
 		s.recent.MoveToFront(e)
 		return e.Value.(*base)
 	}
-	if s.lookup == nil || key.subresource != "" || s.written.has(key) || s.isEmptied(key) {
+	whole := key
+	whole.subresource = ""
+	if s.lookup == nil || s.written.has(whole) || s.isEmptied(key) {
 		return nil
 	}
-	raw := s.lookup(schema.GroupResource{Group: key.group, Resource: key.resource}, key.namespace, key.name)
+	raw := s.lookup(schema.GroupResource{Group: key.group, Resource: key.resource}, key.namespace, key.name, key.subresource)
 	if isNull(raw) {
 		return nil
 	}

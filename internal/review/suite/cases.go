@@ -126,6 +126,9 @@ func (r *reader) readCase(n *yaml.Node, path string, above caseRow, s *Suite) {
 	case fields.Name == "":
 		r.addError(n, "%s.name: Required value", path)
 		return
+	case len(fields.Name) > maxName:
+		r.addError(n, "%s.name: it has %d bytes, and at most %d are allowed", path, len(fields.Name), maxName)
+		return
 	case strings.ContainsAny(fields.Name, "/\n"):
 		r.addError(n, "%s.name: Invalid value: %q: it may have neither a slash nor a line break", path, fields.Name)
 		return
@@ -149,6 +152,9 @@ func (r *reader) readCase(n *yaml.Node, path string, above caseRow, s *Suite) {
 	}
 	r.finish(n, path, &c, s)
 }
+
+// maxName is the number of bytes that the name of a case may have. Reports repeat it.
+const maxName = 1 << 10
 
 // finish checks a case that has no table, and adds it to the suite.
 func (r *reader) finish(n *yaml.Node, path string, c *caseRow, s *Suite) {
@@ -174,6 +180,10 @@ func (r *reader) finish(n *yaml.Node, path string, c *caseRow, s *Suite) {
 			r.addError(s.at, "%s.set: %s: %v", path, s.path, err)
 			return
 		}
+	}
+	if err := input.CheckBounds(c.Object); err != nil {
+		r.addError(n, "%s.object: %w", path, err)
+		return
 	}
 	s.Cases = append(s.Cases, c.Case)
 }

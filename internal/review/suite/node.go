@@ -11,6 +11,7 @@ import (
 	"reflect"
 	"regexp"
 	"slices"
+	"strconv"
 	"strings"
 
 	"go.yaml.in/yaml/v3"
@@ -37,7 +38,7 @@ var errTooLarge = fmt.Errorf("aliases make more than %d nodes of it", maxNodes)
 // addError adds an error at the line of a node.
 func (d *decoder) addError(n *yaml.Node, format string, args ...any) {
 	d.errs = append(d.errs, &input.Error{Source: input.Source{File: d.file, Line: n.Line},
-		Err: fmt.Errorf(format, args...)})
+		Err: input.Shorten(fmt.Errorf(format, args...))})
 }
 
 // resolve returns the node that an alias stands for.
@@ -262,7 +263,13 @@ func recoverTooLarge(errs *[]error, source input.Source) {
 	}
 }
 
-// syntaxError returns an error of the parser, which begins with its line.
+// syntaxError returns an error of the parser with its line, which begins the parser's text.
 func syntaxError(file string, err error) error {
-	return fmt.Errorf("%s: %w", file, errors.New(strings.TrimPrefix(err.Error(), "yaml: ")))
+	text, source := strings.TrimPrefix(err.Error(), "yaml: "), input.Source{File: file}
+	if at, after, ok := strings.Cut(strings.TrimPrefix(text, "line "), ": "); ok {
+		if line, err := strconv.Atoi(at); err == nil {
+			text, source.Line = after, line
+		}
+	}
+	return &input.Error{Source: source, Err: errors.New(text)}
 }

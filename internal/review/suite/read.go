@@ -20,6 +20,7 @@ import (
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/util/validation/field"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/review/input"
 )
 
@@ -59,7 +60,7 @@ func Read(ctx context.Context, paths []string) ([]Suite, []error) {
 			some = some || len(s) > 0
 		}
 		if len(files) > 0 && !some && len(wrong) == 0 {
-			wrong = []error{fmt.Errorf("%s: no suites in it: no document is of kind %s", path, Kind)}
+			wrong = []error{fileError(path, fmt.Errorf("no suites in it: no document is of kind %s", Kind))}
 		}
 		suites, errs = append(suites, found...), append(errs, wrong...)
 	}
@@ -73,13 +74,13 @@ func readFile(ctx context.Context, path string, within input.Folders) ([]Suite, 
 	data, err := content(ctx, path, within)
 	switch {
 	case errors.Is(err, input.ErrOutside):
-		return nil, []error{fmt.Errorf("%s: %w: name what it leads to, or remove the link", path, withoutPath(err))}
+		return nil, []error{fileError(path, fmt.Errorf("%w: name what it leads to, or remove the link", withoutPath(err)))}
 	case err != nil:
-		return nil, []error{fmt.Errorf("%s: %w", path, withoutPath(err))}
+		return nil, []error{fileError(path, withoutPath(err))}
 	case !bytes.Contains(data, []byte(Kind)):
 		return nil, nil
 	case len(data) > maxFile:
-		return nil, []error{fmt.Errorf("%s: larger than %d MiB", path, maxFile>>20)}
+		return nil, []error{fileError(path, fmt.Errorf("larger than %d MiB", maxFile>>20))}
 	}
 	return parse(path, data, within)
 }
@@ -108,6 +109,11 @@ func content(ctx context.Context, path string, within input.Folders) ([]byte, er
 	case read := <-reads:
 		return read.data, read.err
 	}
+}
+
+// fileError returns an error about a file as a whole.
+func fileError(path string, err error) error {
+	return &input.Error{Source: input.Source{File: path}, Err: err}
 }
 
 // withoutPath returns the cause of an error about a file, without the path.
@@ -300,6 +306,10 @@ func (r *reader) readObject(n *yaml.Node, path string) *unstructured.Unstructure
 		r.addError(r.resolve(n), "%s: apiVersion and kind must be set", path)
 		return nil
 	}
+	if err := input.CheckBounds(object); err != nil {
+		r.addError(r.resolve(n), "%s: %w", path, err)
+		return nil
+	}
 	return object
 }
 
@@ -309,9 +319,6 @@ func (r *reader) readFiles(n *yaml.Node, path, name string) []input.Document {
 	f, ok := r.files[name]
 	if !ok {
 		f.documents, f.errs = (&input.Reader{Within: r.within}).Read(context.Background(), []string{name})
-		f.documents = slices.DeleteFunc(f.documents, func(d input.Document) bool {
-			return d.Object.GetAPIVersion() == APIVersion && d.Object.GetKind() == Kind
-		})
 		r.files[name] = f
 		for _, err := range f.errs {
 			if errors.Is(err, input.ErrOutside) {
@@ -330,7 +337,7 @@ func (r *reader) readOne(n *yaml.Node, path, name string) *unstructured.Unstruct
 		return nil
 	}
 	if len(all) != 1 {
-		r.addError(n, "%s: %s has %d objects, and a case is about one", path, r.resolvePath(name), len(all))
+		r.addError(n, "%s: %s has %s, and a case is about one", path, r.resolvePath(name), count.Of(len(all), "object"))
 		return nil
 	}
 	return all[0].Object

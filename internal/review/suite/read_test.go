@@ -183,7 +183,7 @@ s.yaml:12: spec.cases[0].table[3].set: spec..x: a name in the path is empty`},
 			"      d: &d [*c,*c,*c,*c,*c,*c,*c,*c,*c,*c]\n      e: &e [*d,*d,*d,*d,*d,*d,*d,*d,*d,*d]\n" +
 			"      f: &f [*e,*e,*e,*e,*e,*e,*e,*e,*e,*e]\n",
 			"s.yaml:1: aliases make more than 100000 nodes of it"},
-		"no YAML": {head + "\tx", "s.yaml: line 4: found character that cannot start any token"},
+		"no YAML": {head + "\tx", "s.yaml:4: found character that cannot start any token"},
 	} {
 		t.Run(name, func(t *testing.T) {
 			suites, errs := suite.Parse("s.yaml", []byte(test.text))

@@ -19,7 +19,7 @@
 //
 // A row of a table is a case that inherits the fields of the case above it, unless it sets them
 // itself. Misspelt, missing and duplicate fields are errors with their line. Update rewrites the
-// expected objects, and leaves every other byte of the file as it is.
+// expected objects, and leaves other lines of the file as they are written.
 //
 // Package review judges the cases. This package doesn't know it, and links no server.
 package suite
@@ -34,8 +34,8 @@ import (
 
 // APIVersion and Kind identify a suite.
 const (
-	APIVersion = "gatehouse.dev/v1alpha1"
-	Kind       = "AdmissionTest"
+	APIVersion = input.SuiteGroup + "/v1alpha1"
+	Kind       = input.SuiteKind
 )
 
 // Suite is one document with cases.

@@ -13,7 +13,7 @@ import (
 	"gatehouse.dev/internal/review/suite"
 )
 
-// What was expected becomes what is, and nothing else in the file moves.
+// What was expected becomes what is, and other lines of the file stay as they are written.
 func TestRewrite(t *testing.T) {
 	const before = head + `  cases:
   # The first.
@@ -66,7 +66,7 @@ func TestRewrite(t *testing.T) {
 
     # Between.
     table:
-    - {name: row, expect: {object: {spec: {priority: 2}}}, set: {}}  # ü
+    - {name: row, expect: {object: {spec: {priority: 2}}}, set: {}} # ü
     - {name: other}
     - name: last
       expect: {verdict: Admitted, object: {spec: {priority: 2}}}
@@ -100,9 +100,9 @@ func TestRewrite(t *testing.T) {
 	for i := range suites[0].Cases {
 		updates = append(updates, suite.Update{Case: &suites[0].Cases[i], Object: got[i]})
 	}
-	n, err := suite.Rewrite(updates)
-	if err != nil || n != 4 {
-		t.Errorf("%d written, %v", n, err)
+	n, notes, err := suite.Rewrite(updates)
+	if err != nil || n != 4 || notes != nil {
+		t.Errorf("%d written, %q, %v", n, notes, err)
 	}
 	data, err := os.ReadFile(path)
 	if err != nil {

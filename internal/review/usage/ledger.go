@@ -20,17 +20,23 @@ type Key struct {
 	Namespace, Name string
 }
 
+// Unnamed begins the name of an object in a Ledger whose own name isn't known. No object has such a name.
+const Unnamed = "#"
+
 // A Ledger has quotas, and what each object costs that is there. It is not for concurrent use.
 type Ledger struct {
 	quotas  Quotas
 	objects map[string]map[Key]*quota.Cost // by namespace
+	// unnamed counts the objects whose name isn't known, by Keys without a name.
+	unnamed map[Key]int
 	// forgotten has the resources of which more or less is used than the objects show, by namespace.
 	forgotten map[string][]schema.GroupResource
 }
 
 // NewLedger returns a ledger without quotas and objects.
 func NewLedger() *Ledger {
-	return &Ledger{objects: map[string]map[Key]*quota.Cost{}, forgotten: map[string][]schema.GroupResource{}}
+	return &Ledger{objects: map[string]map[Key]*quota.Cost{}, unnamed: map[Key]int{},
+		forgotten: map[string][]schema.GroupResource{}}
 }
 
 // Quotas returns the quotas of a namespace, by name. Callers must not change them.
@@ -41,7 +47,17 @@ func (l *Ledger) Cost(of Key) *quota.Cost { return l.objects[of.Namespace][of] }
 
 // Set sets what an object costs, and nil if it isn't there any more.
 func (l *Ledger) Set(of Key, cost *quota.Cost) {
-	l.quotas.Apply(of.Namespace, quota.Change{Resource: of.Resource, Old: l.Cost(of), New: cost})
+	before := l.Cost(of)
+	l.quotas.Apply(of.Namespace, quota.Change{Resource: of.Resource, Old: before, New: cost})
+	if strings.HasPrefix(of.Name, Unnamed) {
+		alike := Key{Resource: of.Resource, Namespace: of.Namespace}
+		switch {
+		case before == nil && cost != nil:
+			l.unnamed[alike]++
+		case before != nil && cost == nil:
+			l.unnamed[alike]--
+		}
+	}
 	in := l.objects[of.Namespace]
 	switch {
 	case cost == nil:
@@ -69,14 +85,9 @@ func (l *Ledger) Total(limits *corev1.ResourceQuota) corev1.ResourceList {
 	return quota.Total(limits, maps.Values(l.objects[limits.Namespace]))
 }
 
-// HasNamed reports whether an object of a resource is there whose name has a prefix.
-func (l *Ledger) HasNamed(namespace string, resource schema.GroupResource, prefix string) bool {
-	for key := range l.objects[namespace] {
-		if key.Resource == resource && strings.HasPrefix(key.Name, prefix) {
-			return true
-		}
-	}
-	return false
+// HasUnnamed reports whether an object of a resource is there whose name isn't known.
+func (l *Ledger) HasUnnamed(namespace string, resource schema.GroupResource) bool {
+	return l.unnamed[Key{Resource: resource, Namespace: namespace}] > 0
 }
 
 // RemoveQuota removes a quota.

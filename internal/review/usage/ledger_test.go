@@ -59,7 +59,21 @@ func TestLedger(t *testing.T) {
 	l.Set(named("a"), nil)
 	l.Set(named("a"), nil)
 	check("an object that is removed twice", "1")
-	l.Forget("shop", schema.GroupResource{Resource: "secrets"})
+	for _, name := range []string{usage.Unnamed + "1", usage.Unnamed + "2"} {
+		l.Set(named(name), cost)
+		l.Set(named(name), cost)
+	}
+	secrets := schema.GroupResource{Resource: "secrets"}
+	if !l.HasUnnamed("shop", configMaps) || l.HasUnnamed("shop", secrets) || l.HasUnnamed("farm", configMaps) {
+		t.Error("objects without a name are those that are there, of their resource and namespace")
+	}
+	for _, name := range []string{usage.Unnamed + "1", usage.Unnamed + "1", usage.Unnamed + "2"} {
+		l.Set(named(name), nil)
+	}
+	if l.HasUnnamed("shop", configMaps) {
+		t.Error("an object without a name is there that was removed")
+	}
+	l.Forget("shop", secrets)
 	check("another resource that isn't known", "1")
 	l.Forget("shop", configMaps)
 	check("a resource that isn't known", "unknown")

@@ -28,8 +28,29 @@ type Quotas struct {
 // Of returns the quotas of a namespace, by name. Callers must not change them.
 func (q *Quotas) Of(namespace string) []*corev1.ResourceQuota { return q.in[namespace] }
 
-// Namespaces returns the sorted namespaces that have quotas.
-func (q *Quotas) Namespaces() []string { return slices.Sorted(maps.Keys(q.in)) }
+// Counts reports whether a quota of a namespace counts a resource. The empty namespace stands for all.
+func (q *Quotas) Counts(namespace string, resource schema.GroupResource) bool {
+	if namespace != "" {
+		return counts(q.in[namespace], resource)
+	}
+	for _, list := range q.in {
+		if counts(list, resource) {
+			return true
+		}
+	}
+	return false
+}
+
+func counts(quotas []*corev1.ResourceQuota, resource schema.GroupResource) bool {
+	for _, limits := range quotas {
+		for name := range limits.Spec.Hard {
+			if quota.CanUse(resource, name) {
+				return true
+			}
+		}
+	}
+	return false
+}
 
 // Put adds a quota whose usage is the total of costs, in place of one of the same name.
 func (q *Quotas) Put(limits *corev1.ResourceQuota, costs ...*quota.Cost) {

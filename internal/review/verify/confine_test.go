@@ -10,8 +10,8 @@ import (
 	"strings"
 	"testing"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/suite"
-	"gatehouse.dev/plugins"
 )
 
 // kubeconfigOf is a kubeconfig whose user has a field.
@@ -141,7 +141,7 @@ func TestSuitesAreData(t *testing.T) {
 			if errs != nil {
 				t.Fatal(errs)
 			}
-			_, err := reviewOptions(plugins.List, test.all, test.allowed, &suites[0])
+			_, err := reviewOptions(compiled.Plugins, test.all, test.allowed, &suites[0])
 			switch {
 			case test.want == "":
 				if err != nil {

@@ -233,7 +233,7 @@ plugins:
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := report.Write(&out, ""); err != nil {
+	if err := report.Write(&out, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	const want = `warning: state/policy.yaml:1: ValidatingAdmissionPolicy tc: spec.validations[1].expression: ` +

@@ -29,6 +29,7 @@ func (w *worker) judgeCase(t *task, c *suite.Case, out *Case, mark *review.Mark)
 	}
 	if err == nil {
 		out.Differences = differences(&c.Expect, result)
+		out.Because = w.because(t, c, result, out.Differences)
 	}
 	left, undone := w.restore(mark)
 	if err == nil {
@@ -40,7 +41,7 @@ func (w *worker) judgeCase(t *task, c *suite.Case, out *Case, mark *review.Mark)
 		if again, err = w.ask(t, c); err == nil {
 			t.updates = append(t.updates, suite.Update{Case: c,
 				Object: suite.Stable(result.Stored.Object, again.Stored.Object)})
-			out.Differences = nil
+			out.Differences, out.Because = nil, nil
 			left, err = w.restore(mark)
 		}
 	}

@@ -10,17 +10,20 @@ import (
 	"io"
 	"strings"
 
+	"gatehouse.dev/internal/count"
 	"gatehouse.dev/internal/document"
+	"gatehouse.dev/internal/review/annotation"
+	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/junit"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/terminal"
 )
 
 // Formats are the formats of a printed report, besides text.
-var Formats = []string{"json", "yaml"}
+var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
 
-// Write prints a report in a format, one of Formats or empty for text.
-func (r *Report) Write(w io.Writer, format string) error {
+// Write prints a report in a format, one of Formats or empty for text. version is the program's.
+func (r *Report) Write(w io.Writer, format, version string) error {
 	switch format {
 	case "":
 		return terminal.Write(w, r.text(), terminal.Palette{
@@ -29,6 +32,12 @@ func (r *Report) Write(w io.Writer, format string) error {
 			Indented: map[string]terminal.Color{"expected": terminal.Green, "got": terminal.Red}})
 	case "json", "yaml":
 		return document.Write(w, format, r)
+	case "junit":
+		return r.JUnit(w)
+	case "sarif":
+		return r.annotations(version).SARIF(w)
+	case "github":
+		return r.annotations(version).GitHub(w)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
@@ -75,13 +84,17 @@ func (r *Report) text() string {
 	for _, note := range r.Notes {
 		fmt.Fprintf(&b, "note: %s\n", note)
 	}
-	fmt.Fprintf(&b, "%d passed, %d failed, %d %s", r.Summary.Passed, r.Summary.Failed, r.Summary.Errors,
-		strings.TrimSpace(plural(r.Summary.Errors, "error")))
-	if r.Summary.Updated > 0 {
-		fmt.Fprintf(&b, ", %d updated", r.Summary.Updated)
-	}
-	b.WriteString("\n")
+	b.WriteString(r.headline() + "\n")
 	return b.String()
+}
+
+// headline counts the cases.
+func (r *Report) headline() string {
+	text := fmt.Sprintf("%d passed, %d failed, %s", r.Summary.Passed, r.Summary.Failed, count.Of(r.Summary.Errors, "error"))
+	if r.Summary.Updated > 0 {
+		text += fmt.Sprintf(", %d updated", r.Summary.Updated)
+	}
+	return text
 }
 
 func plural(n int, word string) string {
@@ -99,6 +112,9 @@ func (c *Case) Details() string {
 	var b strings.Builder
 	for _, d := range c.Differences {
 		fmt.Fprintf(&b, "    %s\n      expected  %s\n      got       %s\n", d.Field, show(d.Expected), show(d.Got))
+	}
+	for _, cause := range c.Because {
+		fmt.Fprintf(&b, "    because   %s\n", strings.ReplaceAll(cause, "\n", "\n              "))
 	}
 	return b.String()
 }
@@ -163,7 +179,7 @@ func (c *Coverage) String() string {
 	why := "no case"
 	switch {
 	case strings.HasPrefix(c.Part, "validations") && c.Cases > 0:
-		why = fmt.Sprintf("never violated, in %d %s", c.Cases, strings.TrimSpace(plural(c.Cases, "case")))
+		why = "never violated, in " + count.Of(c.Cases, "case")
 	case strings.HasPrefix(c.Part, "validations"):
 		why = "never evaluated"
 	}
@@ -197,6 +213,66 @@ func (r *Report) JUnit(w io.Writer) error {
 		suites = append(suites, to)
 	}
 	return junit.Write(w, suites)
+}
+
+// The rules under which annotations are filed.
+const (
+	ruleFails    = "case-fails"
+	ruleUnjudged = "unjudged"
+	ruleWarning  = "suspicious-policy"
+	ruleCoverage = "not-covered"
+)
+
+// annotations returns the cases that don't pass, the warnings, and what no case covers, for code hosts.
+func (r *Report) annotations(version string) *annotation.Report {
+	report := &annotation.Report{Command: "gatehouse test", Version: version, Notes: r.Notes, Summary: r.headline(),
+		Partial: r.Summary.Errors > 0, Rules: map[string]annotation.Rule{
+			ruleFails: {Title: "a case fails", Help: "The server's verdict isn't the one that the case expects. Correct the " +
+				"policy, or the case."},
+			ruleUnjudged: {Title: "something can't be judged", Help: "A suite, a case or a file can't be read or judged, so " +
+				"nothing is known about it. Correct it."},
+			ruleWarning: {Title: "a policy is likely mistaken", Help: "An expression reads a field that no object of its " +
+				"kinds has. Correct the name of the field."},
+			ruleCoverage: {Title: "no case covers it", Help: "No case touches this policy, validation, rule or LimitRange. " +
+				"Add a case that does."},
+		}}
+	add := func(f annotation.Finding, at input.Source) {
+		f.File, f.Line = at.File, at.Line
+		report.Findings = append(report.Findings, f)
+	}
+	warned := map[string]bool{}
+	for i := range r.Suites {
+		s := &r.Suites[i]
+		for _, warning := range s.Warnings {
+			if !warned[warning] {
+				add(annotation.Finding{Level: annotation.Warning, Rule: ruleWarning, Object: s.Name, Text: warning}, s.Source)
+			}
+			warned[warning] = true
+		}
+		if s.Error != "" {
+			add(annotation.Finding{Level: annotation.Error, Rule: ruleUnjudged, Object: s.Name, Outcome: "can't be judged",
+				Text: s.Error}, s.Source)
+			continue
+		}
+		for _, c := range s.Cases {
+			rule, outcome := ruleFails, "fails"
+			switch c.Outcome {
+			case Passed:
+				continue
+			case Error:
+				rule, outcome = ruleUnjudged, "can't be judged"
+			}
+			add(annotation.Finding{Level: annotation.Error, Rule: rule, Object: s.Name + "/" + c.Name, Outcome: outcome,
+				Text: strings.TrimSpace(c.Details())}, c.Source)
+		}
+	}
+	for i := range r.Coverage {
+		if c := &r.Coverage[i]; !c.Covered() {
+			add(annotation.Finding{Level: annotation.Note, Rule: ruleCoverage, Object: c.Kind + " " + c.Name,
+				Outcome: "isn't covered", Text: c.String()}, c.Source)
+		}
+	}
+	return report
 }
 
 func summary(differences []suite.Difference) string {

@@ -5,6 +5,7 @@ package verify
 
 import (
 	"encoding/json"
+	"errors"
 	"reflect"
 	"strings"
 	"testing"
@@ -59,7 +60,8 @@ func reported() *Report {
 			{Source: at(2), Name: "good", Outcome: Passed},
 			{Source: at(3), Name: "bad", Outcome: Failed, Differences: []suite.Difference{
 				{Field: "verdict", Expected: "Admitted", Got: "Refused by P: a\nb"},
-				{Field: "warnings", Expected: []string{"old"}, Got: []string{}}}},
+				{Field: "warnings", Expected: []string{"old"}, Got: []string{}}},
+				Because: []string{"V v: its rules are for pods"}},
 			{Source: at(4), Name: "none", Outcome: Error, Error: "no matches\nfor it"},
 		}},
 		{Source: input.Source{File: "longer.yaml", Line: 1}, Name: "second", Error: "spec.state: wrong",
@@ -78,7 +80,7 @@ func reported() *Report {
 // What people read.
 func TestText(t *testing.T) {
 	var out strings.Builder
-	if err := reported().Write(&out, ""); err != nil {
+	if err := reported().Write(&out, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	const want = `--- FAIL: a/bad  a.yaml:3
@@ -89,6 +91,7 @@ func TestText(t *testing.T) {
     warnings
       expected  ["old"]
       got       []
+    because   V v: its rules are for pods
 --- ERROR: a/none  a.yaml:4
     no matches
     for it
@@ -107,7 +110,7 @@ coverage: policies 1 of 1, validations 0 of 2, webhook rules 0 of 1, LimitRanges
 		t.Errorf("-want +got:\n%s", diff)
 	}
 	out.Reset()
-	if err := (&Report{Coverage: []Coverage{}}).Write(&out, ""); err != nil || out.String() !=
+	if err := (&Report{Coverage: []Coverage{}}).Write(&out, "", ""); err != nil || out.String() !=
 		"coverage: there is nothing in the state to cover\n0 passed, 0 failed, 0 errors\n" {
 		t.Errorf("of nothing it says %v, %q", err, &out)
 	}
@@ -120,7 +123,7 @@ func TestFormats(t *testing.T) {
 		"yaml": func(data []byte, into any) error { return yaml.Unmarshal(data, into) },
 	} {
 		var out strings.Builder
-		if err := reported().Write(&out, format); err != nil {
+		if err := reported().Write(&out, format, ""); err != nil {
 			t.Fatal(err)
 		}
 		var got map[string]any
@@ -133,7 +136,7 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s: got %v", format, got)
 		}
 	}
-	if err := reported().Write(&strings.Builder{}, "xml"); err == nil {
+	if err := reported().Write(&strings.Builder{}, "xml", ""); err == nil {
 		t.Error("it writes xml")
 	}
 	var out strings.Builder
@@ -150,6 +153,22 @@ func TestFormats(t *testing.T) {
 			t.Errorf("%s isn't in %s", want, &out)
 		}
 	}
+	out.Reset()
+	if err := reported().Write(&out, "github", ""); err != nil {
+		t.Fatal(err)
+	}
+	const want = `::error file=a.yaml,line=3,title=a/bad fails::verdict%0A      expected  Admitted%0A      got       Refused by P: a%0A                b%0A    warnings%0A      expected  ["old"]%0A      got       []%0A    because   V v: its rules are for pods
+::error file=a.yaml,line=4,title=a/none can't be judged::no matches%0A    for it
+::error file=longer.yaml,line=1,title=second can't be judged::spec.state: wrong
+::notice file=a.yaml,line=5,title=ValidatingAdmissionPolicy p isn't covered::a.yaml:5  ValidatingAdmissionPolicy p validations[0] a == 1: never violated, in 2 cases
+::notice file=a.yaml,line=5,title=ValidatingAdmissionPolicy q isn't covered::a.yaml:5  ValidatingAdmissionPolicy q validations[0] b == 1: never evaluated
+::notice file=a.yaml,line=7,title=LimitRange l isn't covered::a.yaml:7  LimitRange shop/l: no case
+::notice file=a.yaml,line=8,title=MutatingWebhookConfiguration c isn't covered::a.yaml:8  MutatingWebhookConfiguration c w rules[0] [CREATE] pods: no case
+1 passed, 1 failed, 2 errors
+`
+	if diff := cmp.Diff(want, out.String()); diff != "" {
+		t.Errorf("-want +got:\n%s", diff)
+	}
 }
 
 // It ends with what is worst.
@@ -161,6 +180,34 @@ func TestExitCode(t *testing.T) {
 	} {
 		if got := (&Report{Summary: s}).ExitCode(); got != want {
 			t.Errorf("%+v ends with %d, want %d", s, got, want)
+		}
+	}
+}
+
+// A file that can't be read is an error in every format, also if nothing else was judged.
+func TestFail(t *testing.T) {
+	r := &Report{APIVersion: APIVersion, Kind: Kind}
+	r.Fail(&input.Error{Source: input.Source{File: "b.yaml", Line: 6}, Err: errors.New("found a tab")}, errors.New("--update: no space"))
+	if r.ExitCode() != review.ExitFailed || r.Summary.Errors != 2 {
+		t.Errorf("it ends with %d: %+v", r.ExitCode(), r.Summary)
+	}
+	print := map[string]func(*strings.Builder) error{
+		"text": func(b *strings.Builder) error { return r.Write(b, "", "") },
+	}
+	for _, format := range Formats {
+		print[format] = func(b *strings.Builder) error { return r.Write(b, format, "1.0") }
+	}
+	marks := map[string]string{"text": "2 errors", "json": `"errors": 2`, "yaml": "errors: 2", "junit": `errors="2"`,
+		"sarif": `"executionSuccessful": false`, "github": "::error file=b.yaml,line=6,"}
+	for format, write := range print {
+		var b strings.Builder
+		if err := write(&b); err != nil {
+			t.Fatal(err)
+		}
+		for _, want := range []string{"b.yaml", "found a tab", "--update: no space", marks[format]} {
+			if !strings.Contains(b.String(), want) {
+				t.Errorf("%s doesn't say %q:\n%s", format, want, &b)
+			}
 		}
 	}
 }

@@ -4,6 +4,9 @@
 package verify
 
 import (
+	"cmp"
+	"errors"
+
 	"gatehouse.dev/internal/review/input"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/review"
@@ -20,7 +23,8 @@ type Report struct {
 	APIVersion string  `json:"apiVersion"`
 	Kind       string  `json:"kind"`
 	Suites     []Suite `json:"suites"`
-	// Notes say what the emulation of another version of Kubernetes doesn't show.
+	// Notes say what the emulation of another version of Kubernetes doesn't show, and which files Options.Update
+	// could not replace as a whole.
 	Notes []string `json:"notes,omitempty"`
 	// Coverage has the things to cover in the suites' state and in the files of plugins; nil if
 	// Options.Coverage wasn't set.
@@ -32,7 +36,7 @@ type Report struct {
 type Summary struct {
 	Passed int `json:"passed"`
 	Failed int `json:"failed"`
-	// Errors counts the cases that could not be judged.
+	// Errors counts the cases that could not be judged, and the files that could not be read.
 	Errors int `json:"errors"`
 	// Updated counts the expected objects that were rewritten.
 	Updated int `json:"updated,omitempty"`
@@ -69,11 +73,29 @@ type Case struct {
 	Outcome Outcome      `json:"outcome"`
 	// Differences are the differences from the expected result.
 	Differences []suite.Difference `json:"differences,omitempty"`
+	// Because says why what the case expects didn't refuse or change the object: which policies, webhooks, quotas
+	// and LimitRanges weren't asked about it, or admitted it.
+	Because []string `json:"because,omitempty"`
 	// Error is the reason why it could not be judged.
 	Error   string  `json:"error,omitempty"`
 	Seconds float64 `json:"seconds"`
 	// Result is the result of the review; nil if there is none.
 	Result *review.Result `json:"result,omitempty"`
+}
+
+// Fail adds what could not be read, or not be written, as suites that could not be judged: whoever reads only the report
+// must not take it for an all-clear.
+func (r *Report) Fail(errs ...error) {
+	for _, err := range errs {
+		s := Suite{Error: err.Error()}
+		if of := (*input.Error)(nil); errors.As(err, &of) {
+			s.Source, s.Error = of.Source, of.Err.Error()
+		}
+		s.Name = cmp.Or(s.Source.File, "all suites")
+		s.Cases = []*Case{{Source: s.Source, Name: "everything is read and written", Outcome: Error, Error: s.Error}}
+		r.Suites = append(r.Suites, s)
+		r.Summary.Errors++
+	}
 }
 
 // ExitCode returns 0 if all cases passed, 1 if a case failed, 2 if a case could not be judged.

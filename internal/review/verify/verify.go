@@ -66,8 +66,8 @@ func Run(ctx context.Context, suites []suite.Suite, options Options) (*Report, e
 		report.Coverage = mergeCoverage(r.tasks)
 	}
 	report.summarize()
-	var err error
-	report.Summary.Updated, err = suite.Rewrite(updates)
+	updated, notes, err := suite.Rewrite(updates)
+	report.Summary.Updated, report.Notes = updated, append(report.Notes, notes...)
 	return report, err
 }
 
@@ -175,7 +175,7 @@ func (w *worker) judge(t *task) {
 		}
 	}
 	if err == nil {
-		t.report.Warnings = w.reviewer.PolicyWarnings(t.policies(w.static))
+		t.report.Warnings, err = w.reviewer.PolicyWarnings(w.ctx, t.policies(w.static))
 	}
 	begin := time.Now()
 	for i := range t.Cases {

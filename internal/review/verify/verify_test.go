@@ -14,10 +14,10 @@ import (
 
 	"github.com/google/go-cmp/cmp"
 
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/internal/review/suite"
 	"gatehouse.dev/internal/review/verify"
 	"gatehouse.dev/internal/testlog"
-	"gatehouse.dev/plugins"
 )
 
 // folder makes a folder with files the current one.
@@ -42,7 +42,7 @@ func judged(t *testing.T, ctx context.Context, options verify.Options) (*verify.
 	if errs != nil {
 		t.Fatal(errs)
 	}
-	options.Plugins = plugins.List
+	options.Plugins = compiled.Plugins
 	return verify.Run(ctx, suites, options)
 }
 
@@ -118,7 +118,7 @@ webhooks:
 		t.Fatal(err)
 	}
 	var out strings.Builder
-	if err := report.Write(&out, ""); err != nil {
+	if err := report.Write(&out, "", ""); err != nil {
 		t.Fatal(err)
 	}
 	_, got, _ := strings.Cut(out.String(), "coverage: ")

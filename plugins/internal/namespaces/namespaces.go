@@ -12,10 +12,10 @@ import (
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apiserver/pkg/admission"
+	"k8s.io/apiserver/pkg/warning"
 	"k8s.io/client-go/kubernetes"
 	corev1listers "k8s.io/client-go/listers/core/v1"
 
-	"gatehouse.dev/internal/unanswered"
 	"gatehouse.dev/plugin"
 	"gatehouse.dev/plugin/ready"
 )
@@ -75,5 +75,13 @@ func Refusal(err error) error {
 	if apierrors.IsNotFound(err) {
 		return err
 	}
-	return unanswered.Refusal(err, apierrors.NewInternalError(err))
+	return plugin.Unanswered(err, apierrors.NewInternalError(err))
+}
+
+// WarnOfPods warns the client who writes a namespace that its pods will be refused, for the reason err. It does
+// nothing if err is nil.
+func WarnOfPods(ctx context.Context, err error) {
+	if err != nil {
+		warning.AddWarning(ctx, "", "pods of this namespace will be refused: "+err.Error())
+	}
 }

@@ -16,7 +16,7 @@ import (
 	"k8s.io/client-go/rest"
 
 	"gatehouse.dev/chain/config"
-	"gatehouse.dev/plugins"
+	"gatehouse.dev/cmd/gatehouse/compiled"
 	"gatehouse.dev/test/peers"
 )
 
@@ -87,7 +87,7 @@ func Start(ctx context.Context, t *testing.T, bin string, enable []string, flags
 func PluginNames(t *testing.T, enable []string) []string {
 	t.Helper()
 	options := config.Options{Enable: enable}
-	selected, err := options.Select(plugins.List)
+	selected, err := options.Select(compiled.Plugins)
 	if err != nil {
 		t.Fatal(err)
 	}

@@ -75,6 +75,14 @@ var differences = []difference{
 			return strings.Contains(r.Path, "webhookconfigurations") && parts(ours, theirs) == "warnings " &&
 				slices.Equal(others, theirs.Warnings)
 		}},
+	{"A client that writes a namespace is warned if PodNodeSelector or PodTolerationRestriction can't parse its annotation",
+		func(r asked, ours, theirs Answer) bool {
+			others := slices.DeleteFunc(slices.Clone(ours.Warnings), func(warning string) bool {
+				return strings.Contains(warning, "pods of this namespace will be refused: ")
+			})
+			return strings.Contains(r.Path, "/namespaces") && parts(ours, theirs) == "warnings " &&
+				slices.Equal(others, theirs.Warnings)
+		}},
 	{"Labels and annotations can be set before a kind's schema is known", func(_ asked, ours, theirs Answer) bool {
 		return !failed(ours) && (strings.Contains(theirs.message(), "no corresponding type for ") ||
 			strings.Contains(theirs.message(), "There can be a delay between when CustomResourceDefinitions are created and"))

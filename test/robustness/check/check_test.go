@@ -129,7 +129,8 @@ func right() *History {
 		"one": {decision("q1", 201, 0, ""), decision("q2", 403, 0, ""), decision("w1", 201, 0, ""), decision("w2", 200, 0, ""), decision("w3", 200, 0, ""), decision("w4", 201, 0, ""),
 			decision("w5", 409, 0, ""), decision("c1", 200, 11, accounts+"namespace-controller"),
 			decision("c4", 200, 31, accounts+"namespace-controller"), decision("q3", 200, 0, ""), decision("w9", 422, 0, "")},
-		"two": {decision("c2", 200, 48, accounts+"namespace-controller"), decision("c3", 200, 49, accounts+"namespace-controller")},
+		"two": {decision("c2", 200, 48, accounts+"namespace-controller"), decision("c3", 200, 49, accounts+"namespace-controller"),
+			ofCollection("a"), ofCollection("b")},
 	}
 	for i, d := range h.Decisions["one"] {
 		if o := h.find(d.ID); o != nil {
@@ -138,6 +139,13 @@ func right() *History {
 	}
 	h.Faults = []Fault{{Kind: "rain"}}
 	return h
+}
+
+// ofCollection returns the decision about an object that is deleted with its collection.
+func ofCollection(name string) Decision {
+	d := decision("all", 200, 50, accounts+"namespace-controller")
+	d.Request = "DELETE configmaps shop/" + name
+	return d
 }
 
 // find returns the operation with an ID, or nil.
@@ -157,7 +165,7 @@ func TestRight(t *testing.T) {
 	r.Require(map[string]int{"registers": 2, "create requests on registers": 3, "unknown outcomes": 2, "acknowledged writes": 3,
 		"acknowledged deletes": 1, "lists": 2, "watches": 2, "resumed watches": 1, "watch events": 4, "bookmarks": 1,
 		"revisions": 14, "revisions with quotas": 4, "writes with a policy": 3, "policy generations seen by a server": 2,
-		"webhook generations seen by a server": 2, "decisions": 13, "decided requests": 9, "refusals by quota": 1, "acknowledged writes with a quota": 1,
+		"webhook generations seen by a server": 2, "decisions": 15, "decided requests": 9, "refusals by quota": 1, "acknowledged writes with a quota": 1,
 		"acknowledged deletes with a quota": 1, "refused writes": 2, "refused writes with a quota": 1, "leader's terms": 3,
 		"lease renewals": 5, "controllers' writes": 4, "lives of servers": 2, "faults": 1, "fault rain": 1})
 	if !r.OK() {
@@ -235,10 +243,13 @@ func TestWrong(t *testing.T) {
 			h.Operations = append(h.Operations, operation("w8", "patch", 24, 200, &Object{Name: "a", Revision: 6, Value: "w8"}))
 		}, "refusals"},
 
-		"a policy goes backwards":      {func(h *History) { h.find("w2").Object.Policy = 3 }, "generations"},
-		"a webhook goes backwards":     {func(h *History) { h.find("w2").Object.Webhook = 3 }, "generations"},
-		"a policy isn't applied":       {func(h *History) { h.find("w1").Object.Policy = 0 }, "generations"},
-		"a request has two decisions":  {func(h *History) { h.Decisions["two"] = append(h.Decisions["two"], decision("w1", 201, 0, "")) }, "decisions"},
+		"a policy goes backwards":     {func(h *History) { h.find("w2").Object.Policy = 3 }, "generations"},
+		"a webhook goes backwards":    {func(h *History) { h.find("w2").Object.Webhook = 3 }, "generations"},
+		"a policy isn't applied":      {func(h *History) { h.find("w1").Object.Policy = 0 }, "generations"},
+		"a request has two decisions": {func(h *History) { h.Decisions["two"] = append(h.Decisions["two"], decision("w1", 201, 0, "")) }, "decisions"},
+		"an object of a collection has two decisions": {func(h *History) {
+			h.Decisions["two"] = append(h.Decisions["two"], ofCollection("b"))
+		}, "decisions"},
 		"a request has no decision":    {func(h *History) { h.Decisions["one"] = h.Decisions["one"][3:] }, "decisions"},
 		"another server has decided":   {func(h *History) { h.find("w2").Server = "two" }, "decisions"},
 		"a decision has another code":  {func(h *History) { h.Decisions["one"][2].Code = 409 }, "decisions"},

@@ -51,6 +51,11 @@ func TestLoad(t *testing.T) {
 			line := v1alpha1.Decision{ObjectMeta: metav1.ObjectMeta{Name: d.ID}, Code: int32(d.Code),
 				Time: metav1.NewMicroTime(time.Unix(0, d.Time))}
 			line.Request.User.Username = d.User
+			if operation, object, ok := strings.Cut(d.Request, " "); ok {
+				resource, key, _ := strings.Cut(object, " ")
+				line.Request.Operation, line.Request.Resource = operation, resource
+				line.Request.Namespace, line.Request.Name, _ = strings.Cut(key, "/")
+			}
 			lines = append(lines, line)
 		}
 		write(want.Lives[i].Decisions, lines, `{"kind":"Deci`)
