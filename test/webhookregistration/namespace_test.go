@@ -18,6 +18,7 @@ import (
 	"k8s.io/client-go/metadata"
 
 	installations "gatehouse.dev/remote/installation"
+	"gatehouse.dev/test/servertest"
 )
 
 // The namespace that replicas made goes, unless something of others is in it, whatever its kind, or may be in it.
@@ -119,7 +120,13 @@ func TestNamespacesThatStay(t *testing.T) {
 		t.Fatal(err)
 	}
 	as := cluster().As("remover", "system:authenticated")
-	removed, left, err := own.RemoveNamespace(t.Context(), kubernetes.NewForConfigOrDie(as), metadata.NewForConfigOrDie(as))
+	remover, removersObjects := kubernetes.NewForConfigOrDie(as), metadata.NewForConfigOrDie(as)
+	// The authorizer learns of the binding from a watch.
+	servertest.Retry(t, "the remover's rights", func() error {
+		_, err := remover.CoreV1().Namespaces().Get(t.Context(), own.Namespace, metav1.GetOptions{})
+		return err
+	})
+	removed, left, err := own.RemoveNamespace(t.Context(), remover, removersObjects)
 	if removed || err != nil || !strings.Contains(strings.Join(left, "; "), "secrets can't be listed: ") {
 		t.Errorf("without the right to list: %t, %q, %v", removed, left, err)
 	}
