@@ -146,7 +146,7 @@ func (v *versioned) changes() *jsondiff.Changes {
 		v.spare = now.Memory()
 		return nil
 	}
-	v.before, v.spare = now, nil
+	v.before, v.spare = now, v.before.Memory() // the changes have copies
 	return changes
 }
 

@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"net/http"
 	"runtime"
+	"strings"
 	"testing"
 
 	corev1 "k8s.io/api/core/v1"
@@ -111,7 +112,6 @@ func TestMemory(t *testing.T) {
 	r := newRig(t, store, usualPlugins()...)
 	pod := usualPod()
 	heap := func() uint64 {
-		store.catchUp() // what waits isn't kept yet, and has more
 		runtime.GC()
 		runtime.GC() // what there is to be used again goes with the second one
 		var m runtime.MemStats
@@ -208,7 +208,6 @@ func TestFlood(t *testing.T) {
 	}
 	reading.Stop()
 	<-done
-	store.catchUp() // what is being written down is there then
 	n, bytes := store.count()
 	if n[refused] < maxCount/3 || bytes != store.bytes {
 		t.Errorf("there are %v in %d bytes, of which %d are counted", n, bytes, store.held())
@@ -228,10 +227,11 @@ func TestFlood(t *testing.T) {
 // Keeping one more decision, where another has to go for it.
 func BenchmarkFull(b *testing.B) {
 	store := NewStore("server", 10_000, 64<<20)
-	r := newOne("", changed, 2000)
+	message := strings.Repeat("x", 2000)
 	add := func(i int) {
-		r.decision.Name = fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i)
-		store.add(r)
+		next := newOne(fmt.Sprintf("7b3f0a3e-0000-4000-8000-%012d", i), changed, 0)
+		next.decision.Message, next.size = message, len(message)+recordSize
+		store.add(next)
 	}
 	for i := range store.maxCount + maxDeletions {
 		add(i)

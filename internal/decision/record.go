@@ -4,39 +4,56 @@
 package decision
 
 import (
-	"reflect"
 	"slices"
+	"sync"
 
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 	"gatehouse.dev/internal/jsondiff"
+	"gatehouse.dev/plugin"
 )
 
-// record holds a request that is over, until it becomes a decision.
+// record holds a request that is over. Its decision is made when somebody reads it: to compare what
+// was changed takes longer than the rest of the recording, and most decisions are never read.
 type record struct {
-	decision v1alpha1.Decision
-	changes  []change
+	decision v1alpha1.Decision // without steps
+	steps    []step
 	values   Values
 	class    class
 	// clientsID reports whether the client chose the audit ID.
 	clientsID bool
+	revision  uint64
+	gone      bool // there is no room for it any more
+	size      int  // bytes of memory, roughly
+
+	comparing sync.Once
+	changes   []change
 }
 
-// change holds what a step or a call changed. It becomes a patch once the request was answered.
+// change holds what a step or a call changed. It becomes a patch when the record is compared.
 type change struct {
-	*jsondiff.Changes
-	step int // the step's index
-	call int // the call's index in the step, wholeStep for the step itself
+	changes *jsondiff.Changes
+	step    int // the step's index
+	call    int // the call's index in the step, wholeStep for the step itself
 	// secret reports whether it may contain values of a Secret that a policy reads.
 	secret bool
+
+	patch []v1alpha1.PatchOperation
+	isCut bool
 }
 
 const wholeStep = -1
 
-// stepSize is the memory of a step, without what it points to.
-var stepSize = int(reflect.TypeFor[v1alpha1.Step]().Size())
+// These are about the numbers of bytes that a record takes without steps, that a step takes, and
+// that a call and a change take without their texts.
+const (
+	recordSize = 1200
+	stepSize   = 64
+	callSize   = 300
+	changeSize = 300
+)
 
 // class says for how long a decision is kept, compared with others.
 type class int
@@ -48,35 +65,75 @@ const (
 	classes
 )
 
+// complete sets the class and the size of a record. Changes with values of Secrets, and large ones,
+// are compared at once, so that the values aren't kept.
+func (r *record) complete() {
+	r.class = r.classify()
+	texts := r.decision.Message + r.decision.Request.UserAgent + r.decision.Request.User.Username
+	r.size = recordSize + len(texts) + len(r.steps)*stepSize
+	for _, group := range r.decision.Request.User.Groups {
+		r.size += len(group)
+	}
+	hasSecret := r.secrets().ofSecret()
+	for i := range r.steps {
+		if more := r.steps[i].details; more != nil {
+			r.size += len(more.message) + sizeOfCalls(more.calls)
+		}
+	}
+	changes := 0
+	for i := range r.changes {
+		changes += r.changes[i].changes.Size() + changeSize
+		hasSecret = hasSecret || r.changes[i].secret
+	}
+	if hasSecret || changes > maxPatch {
+		r.compare()
+		changes = 0
+		for i := range r.changes {
+			changes += sizeOfPatch(r.changes[i].patch)
+		}
+	}
+	r.size += changes
+}
+
+func sizeOfCalls(calls []v1alpha1.Call) int {
+	n := 0
+	for i := range calls {
+		c := &calls[i]
+		n += callSize + len(c.Expression) + len(c.Why) + sizeOfPatch(c.Patch)
+		for _, texts := range [][]string{c.Reads, c.Warnings} {
+			for _, text := range texts {
+				n += len(text)
+			}
+		}
+	}
+	return n
+}
+
+func sizeOfPatch(patch []v1alpha1.PatchOperation) int {
+	n := 0
+	for _, o := range patch {
+		if n += len(o.Path) + stepSize; o.Value != nil {
+			n += len(o.Value.Raw)
+		}
+	}
+	return n
+}
+
 // classify returns the class.
 func (r *record) classify() class {
 	d := &r.decision
 	if d.Verdict != v1alpha1.Admitted && !v1alpha1.Everyday(d) {
 		return refused
 	}
-	for i := range d.Steps {
-		s := &d.Steps[i]
-		if s.Verdict != v1alpha1.Admitted || hasChanged(s) || len(s.Calls) > 0 {
+	for i := range r.steps {
+		if s := &r.steps[i]; s.verdict != plugin.Admitted || s.details != nil && len(s.details.calls) > 0 {
 			return changed
 		}
 	}
+	if len(r.changes) > 0 {
+		return changed
+	}
 	return plain
-}
-
-// size returns about how many bytes of memory the record takes.
-func (r *record) size() int {
-	n := entryOverhead + len(r.decision.Steps)*stepSize
-	for i := range r.changes {
-		n += r.changes[i].Size()
-	}
-	for i := range r.decision.Steps {
-		for _, o := range r.decision.Steps[i].Patch { // the record is settled
-			if n += len(o.Path); o.Value != nil {
-				n += len(o.Value.Raw)
-			}
-		}
-	}
-	return n
 }
 
 // secrets returns the rules for hiding values of the request's objects.
@@ -85,36 +142,80 @@ func (r *record) secrets() secrets {
 	return secrets{schema.GroupResource{Group: request.Group, Resource: request.Resource}, r.values}
 }
 
-// settle makes patches of the changes, without the secrets in them, and sets the class.
-func (r *record) settle() {
-	d := &r.decision
-	for i := range r.changes {
-		change := &r.changes[i]
-		step := &d.Steps[change.step]
-		patch, isCut := r.patch(change)
-		if change.call != wholeStep {
-			call := &step.Calls[change.call]
-			call.Patch, call.PatchCut = patch, isCut
-			continue
+// compare makes patches of the changes, without the secrets in them, and forgets the rest.
+func (r *record) compare() {
+	r.comparing.Do(func() {
+		for i := range r.changes {
+			c := &r.changes[i]
+			c.patch, c.isCut = r.patch(c)
+			c.changes = nil
 		}
-		step.Patch, step.PatchCut = patch, isCut
-		if hasChanged(step) && !slices.Contains(d.ChangedBy, step.Plugin) {
-			d.ChangedBy = append(d.ChangedBy, step.Plugin)
+	})
+}
+
+// changedBy returns the plugins that changed the object, in order.
+func (r *record) changedBy() []string {
+	r.compare()
+	var names []string
+	for i := range r.changes {
+		c := &r.changes[i]
+		if name := r.steps[c.step].plugin; c.call == wholeStep && (len(c.patch) > 0 || c.isCut) &&
+			!slices.Contains(names, name) {
+			names = append(names, name)
 		}
 	}
-	r.changes = nil
-	r.class = r.classify()
+	return names
+}
+
+// made returns the decision. It may be changed.
+func (r *record) made() *v1alpha1.Decision {
+	d := r.decision.DeepCopy()
+	d.ChangedBy = r.changedBy()
+	if r.revision != 0 {
+		d.ResourceVersion = revisionString(r.revision)
+	}
+	for i := range r.steps {
+		d.Steps = append(d.Steps, r.steps[i].decided())
+	}
+	for i := range r.changes {
+		c := &r.changes[i]
+		s := &d.Steps[c.step]
+		patch := slices.Clone(c.patch)
+		if c.call != wholeStep {
+			s.Calls[c.call].Patch, s.Calls[c.call].PatchCut = patch, c.isCut
+			continue
+		}
+		s.Patch, s.PatchCut = patch, c.isCut
+	}
+	shorten(d)
+	return d
+}
+
+// shorten drops the patches of a decision that is too large, and then the calls.
+func shorten(d *v1alpha1.Decision) {
+	for _, drop := range []func(*v1alpha1.Step){dropPatches, dropCalls} {
+		n := 0
+		for i := range d.Steps {
+			s := &d.Steps[i]
+			n += 2*stepSize + len(s.Message) + sizeOfPatch(s.Patch) + sizeOfCalls(s.Calls)
+		}
+		if n <= maxDecision {
+			return
+		}
+		for i := range d.Steps {
+			drop(&d.Steps[i])
+		}
+	}
 }
 
 // patch returns the patch of a change without the secrets in it, and reports whether it was too
 // large to be kept whole.
 func (r *record) patch(c *change) (patch []v1alpha1.PatchOperation, isCut bool) {
 	// Objects that were decoded can be encoded, so an error is a defect.
-	changed, err := c.Patch()
+	changed, err := c.changes.Patch()
 	if err != nil {
-		d := &r.decision
-		klog.ErrorS(err, "Cannot compare an object with itself before a plugin", "plugin", d.Steps[c.step].Plugin,
-			"decision", klog.KObj(d))
+		klog.ErrorS(err, "Cannot compare an object with itself before a plugin", "plugin", r.steps[c.step].plugin,
+			"decision", klog.KObj(&r.decision))
 	}
 	patch = operations(changed)
 	if c.secret {
@@ -122,9 +223,6 @@ func (r *record) patch(c *change) (patch []v1alpha1.PatchOperation, isCut bool) 
 	}
 	return limited(r.secrets().ofPatch(patch))
 }
-
-// hasChanged reports whether the plugin changed the object.
-func hasChanged(s *v1alpha1.Step) bool { return len(s.Patch) > 0 || s.PatchCut }
 
 // operations returns a patch in the API's form.
 func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
@@ -137,4 +235,19 @@ func operations(patch []jsondiff.Operation) []v1alpha1.PatchOperation {
 		shown = append(shown, operation)
 	}
 	return shown
+}
+
+// dropPatches takes the patches out of a step.
+func dropPatches(s *v1alpha1.Step) {
+	s.PatchCut, s.Patch = s.PatchCut || len(s.Patch) > 0, nil
+	for i := range s.Calls {
+		c := &s.Calls[i]
+		c.PatchCut, c.Patch = c.PatchCut || len(c.Patch) > 0, nil
+	}
+}
+
+// dropCalls takes out of a step whatever else may be large.
+func dropCalls(s *v1alpha1.Step) {
+	s.OmittedCalls += int32(len(s.Calls))
+	s.Calls, s.Message = nil, cutAt(s.Message, maxName)
 }

@@ -151,9 +151,7 @@ func Decide(ctx context.Context, info *request.RequestInfo, userAgent string, va
 	ctx = withRecording(ctx, recording)
 	code, status := handle(ctx)
 	attempt, _ := recording.end(code)
-	record := newRecord(ctx, recording, attempt, code, status)
-	record.settle()
-	return &record.decision
+	return newRecord(ctx, recording, attempt, code, status).made()
 }
 
 // connects holds the subresources to which a client may connect with any verb.
@@ -176,11 +174,10 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 	}
 	record := newRecord(ctx, recording, attempt, code, status)
 	if isAudited(ctx) { // the event is written when this handler returns
-		record.settle()
 		if by := record.decision.By; by != "" {
 			audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/refused-by", by)
 		}
-		if by := record.decision.ChangedBy; len(by) > 0 {
+		if by := record.changedBy(); len(by) > 0 {
 			audit.AddAuditAnnotation(ctx, "admission.gatehouse.dev/changed-by", strings.Join(by, ","))
 		}
 	}
@@ -189,13 +186,13 @@ func (r *Recorder) finish(ctx context.Context, recording *recording, code int, s
 
 // keep stores a record, and shows the observers its decision.
 func (r *Recorder) keep(record *record) {
-	d := &record.decision
-	decisionsTotal[d.Verdict].Inc()
-	r.store.addSoon(record)
+	decisionsTotal[record.decision.Verdict].Inc()
+	record.complete()
+	r.store.add(record)
 	if len(r.observers) == 0 {
 		return
 	}
-	r.store.catchUp() // d is the store's until then
+	d := record.made()
 	for _, observe := range r.observers {
 		observe(d)
 	}
@@ -216,8 +213,8 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	info := recording.info
 	r := &record{values: recording.values, clientsID: recording.clientsID, decision: v1alpha1.Decision{
 		TypeMeta:   metav1.TypeMeta{APIVersion: v1alpha1.SchemeGroupVersion.String(), Kind: "Decision"},
-		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start)},
-		Time:       metav1.NewMicroTime(recording.start),
+		ObjectMeta: metav1.ObjectMeta{CreationTimestamp: metav1.NewTime(recording.start.Truncate(time.Second))},
+		Time:       metav1.NewMicroTime(recording.start.Truncate(time.Microsecond)),
 		Duration:   metav1.Duration{Duration: time.Since(recording.start)},
 		Verdict:    v1alpha1.Verdict(plugin.VerdictOfCode(int32(code))),
 		Code:       int32(code),
@@ -225,7 +222,7 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	d := &r.decision
 	if a != nil {
 		d.Request = a.request
-		d.Steps, r.changes, d.OmittedSteps = a.steps, a.changes, int32(a.dropped)
+		r.steps, r.changes, d.OmittedSteps = a.steps, a.changes, int32(a.dropped)
 		if d.Verdict != v1alpha1.Admitted {
 			d.By = a.by
 		}
@@ -239,9 +236,10 @@ func newRecord(ctx context.Context, recording *recording, a *attempt, code int, 
 	}
 	if status != nil {
 		d.Reason, d.Message = status.Reason, r.secrets().ofStatus(status, d.By, &d.Request)
-		for i := range d.Steps {
-			if s := &d.Steps[i]; s.Plugin == d.By && (s.Message == ofSecretParams || s.Message == ofSecretObject) {
-				d.Message = s.Message
+		for i := range r.steps {
+			s := &r.steps[i]
+			if text := s.message(); s.plugin == d.By && (text == ofSecretParams || text == ofSecretObject) {
+				d.Message = text
 			}
 		}
 		if d.Request.Name == "" && status.Details != nil {

@@ -45,7 +45,7 @@ type recording struct {
 	last *attempt
 	// running is the plugin that is being called, and since the time of that call. For a collection
 	// neither is set, as several of its objects pass the chain at a time.
-	running     v1alpha1.Step
+	running     step
 	since       time.Time
 	chainCalled bool
 	over        bool
@@ -54,7 +54,7 @@ type recording struct {
 // attempt is one pass of one object through the chain.
 type attempt struct {
 	request            v1alpha1.Request
-	steps              []v1alpha1.Step
+	steps              []step
 	changes            []change
 	dropped            int // steps beyond maxSteps
 	mutated, validated bool
@@ -85,7 +85,7 @@ func (r *recording) stepBegins(s *plugin.Step) {
 		return
 	}
 	r.attemptOf(s) // while its object may be looked at
-	r.running, r.since = v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round)}, s.Start
+	r.running, r.since = step{plugin: s.Plugin, phase: s.Phase, round: int32(s.Round)}, s.Start
 }
 
 // end ends the recording of a request that was answered with a code; 0 for no answer. It returns the
@@ -105,20 +105,20 @@ func (r *recording) end(code int) (kept *attempt, over bool) {
 // interrupt adds a failed step for the plugin that is still running: the request ends without it.
 func (r *recording) interrupt() {
 	a := r.keptAttempt()
-	if r.running.Plugin == "" || a == nil || len(a.steps) == maxSteps {
+	if r.running.plugin == "" || a == nil || len(a.steps) == maxSteps {
 		return
 	}
 	held := r.running
-	held.Duration = metav1.Duration{Duration: time.Since(r.since)}
-	held.Verdict, held.Message = v1alpha1.Failed, "the request ended before the plugin did"
-	a.steps, a.by = append(a.steps, held), held.Plugin
+	held.duration, held.verdict = time.Since(r.since), plugin.Failed
+	held.details = &details{message: "the request ended before the plugin did"}
+	a.steps, a.by = append(a.steps, held), held.plugin
 }
 
 // stepDone records a plugin's step.
 func (r *recording) stepDone(s *plugin.Step) {
 	r.mu.Lock()
 	defer r.mu.Unlock()
-	r.running.Plugin = ""
+	r.running.plugin = ""
 	if r.over {
 		return
 	}
@@ -130,9 +130,9 @@ func (r *recording) stepDone(s *plugin.Step) {
 		a.dropped++
 		return
 	}
-	var step v1alpha1.Step
-	step, a.changes = newStep(s, len(a.steps), r.values, a.changes)
-	a.steps = append(a.steps, step)
+	var done step
+	done, a.changes = newStep(s, len(a.steps), r.values, a.changes)
+	a.steps = append(a.steps, done)
 }
 
 // enforced completes a plugin's step with the decision of the storage.
@@ -147,9 +147,9 @@ func (r *recording) enforced(s *plugin.Step) {
 		a.by, a.err = s.Plugin, s.Err
 	}
 	for i := len(a.steps) - 1; i >= 0; i-- {
-		if kept := &a.steps[i]; kept.Plugin == s.Plugin && kept.Phase == phases[s.Phase] {
+		if kept := &a.steps[i]; kept.plugin == s.Plugin && kept.phase == s.Phase {
 			late, _ := newStep(s, i, r.values, nil) // the storage changes nothing
-			late.Duration = kept.Duration
+			late.duration = kept.duration
 			*kept = late
 			return
 		}
@@ -219,7 +219,7 @@ func (r *recording) startAttempt(a admission.Attributes) *attempt {
 		begins = &attempt{}
 	}
 	r.chainCalled = true
-	begins.steps = make([]v1alpha1.Step, 0, stepsOfARequest)
+	begins.steps = make([]step, 0, stepsOfARequest)
 	begins.describe(a)
 	if !r.isCollection() {
 		r.only = begins
@@ -237,7 +237,7 @@ func (r *recording) startAttempt(a admission.Attributes) *attempt {
 func (a *attempt) validateAgain() {
 	a.validated, a.by, a.err = false, "", nil
 	// These are the last ones, and have no changes.
-	a.steps = slices.DeleteFunc(a.steps, func(s v1alpha1.Step) bool { return s.Phase == phases[plugin.Validating] })
+	a.steps = slices.DeleteFunc(a.steps, func(s step) bool { return s.phase == plugin.Validating })
 }
 
 // close ends an attempt. The decision of the request is made of the attempt that ended last, or of the first one

@@ -5,6 +5,7 @@ package decision
 
 import (
 	"strings"
+	"time"
 
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 
@@ -15,20 +16,66 @@ import (
 // phases are the names of the phases in the API.
 var phases = map[plugin.Phase]string{plugin.Mutating: "Mutate", plugin.Validating: "Validate"}
 
-// newStep returns the API's form of a plugin's step, which has the index among the steps. It has no
-// patches yet: newStep appends to changes what becomes the patches of the step and of its calls.
-func newStep(s *plugin.Step, index int, values Values, changes []change) (v1alpha1.Step, []change) {
-	verdict, _ := plugin.VerdictOf(s.Err)
-	step := v1alpha1.Step{Plugin: s.Plugin, Phase: phases[s.Phase], Round: int32(s.Round),
-		Verdict: v1alpha1.Verdict(verdict), Duration: metav1.Duration{Duration: s.Duration}}
+// step holds what a plugin did. Most plugins have nothing to tell, so it is small.
+type step struct {
+	plugin   string
+	verdict  plugin.Verdict
+	duration time.Duration
+	// details has a message and calls, if there are any.
+	details *details
+	round   int32
+	phase   plugin.Phase
+}
+
+type details struct {
+	message      string
+	calls        []v1alpha1.Call
+	omittedCalls int32
+}
+
+// message returns the step's message.
+func (s *step) message() string {
+	if s.details == nil {
+		return ""
+	}
+	return s.details.message
+}
+
+// decided returns the API's form of a step, without patches. It shares no memory that may be written.
+func (s *step) decided() v1alpha1.Step {
+	made := v1alpha1.Step{Plugin: s.plugin, Phase: phases[s.phase], Round: s.round, Verdict: v1alpha1.Verdict(s.verdict),
+		Duration: metav1.Duration{Duration: s.duration}}
+	if s.details == nil {
+		return made
+	}
+	made.Message, made.OmittedCalls = s.details.message, s.details.omittedCalls
+	for i := range s.details.calls {
+		made.Calls = append(made.Calls, *s.details.calls[i].DeepCopy())
+	}
+	return made
+}
+
+// newStep returns a plugin's step, which has the index among the steps. It appends to changes what
+// becomes the patches of the step and of its calls.
+func newStep(s *plugin.Step, index int, values Values, changes []change) (step, []change) {
+	made := step{plugin: s.Plugin, phase: s.Phase, round: int32(s.Round), duration: s.Duration}
+	made.verdict, _ = plugin.VerdictOf(s.Err)
+	if s.Err == nil && len(s.Calls) == 0 {
+		if s.Changes != nil {
+			changes = append(changes, change{changes: s.Changes, step: index, call: wholeStep})
+		}
+		return made, changes
+	}
+	more := &details{}
+	made.details = more
 	secret := secrets{s.Attributes.GetResource().GroupResource(), values}
 	about := &v1alpha1.Request{Name: s.Attributes.GetName(), Namespace: s.Attributes.GetNamespace(),
 		Resource: s.Attributes.GetResource().Resource, Version: s.Attributes.GetResource().Version}
 	if s.Err != nil {
-		step.Message = secret.ofPlugin(s.Err.Error(), about)
+		more.message = secret.ofPlugin(s.Err.Error(), about)
 	}
 	if text := secret.ofRefusal(s.Calls); s.Err != nil && text != "" {
-		step.Message = text
+		more.message = text
 	}
 	// A value that a call copied from a Secret may be in everything that was changed after that.
 	hasSecret := false
@@ -37,22 +84,22 @@ func newStep(s *plugin.Step, index int, values Values, changes []change) (v1alph
 		c := &s.Calls[i]
 		hasSecret = hasSecret || secret.ofCall(c) != ""
 		if room[priority(c)] == 0 {
-			step.OmittedCalls++
+			more.omittedCalls++
 			continue
 		}
 		room[priority(c)]--
 		if c.Changes != nil && s.Phase == plugin.Mutating {
-			changes = append(changes, change{c.Changes, index, len(step.Calls), hasSecret})
+			changes = append(changes, change{changes: c.Changes, step: index, call: len(more.calls), secret: hasSecret})
 		}
-		if step.Calls == nil {
-			step.Calls = make([]v1alpha1.Call, 0, min(len(s.Calls)-i, maxCalls))
+		if more.calls == nil {
+			more.calls = make([]v1alpha1.Call, 0, min(len(s.Calls)-i, maxCalls))
 		}
-		step.Calls = append(step.Calls, newCall(c, secret, about))
+		more.calls = append(more.calls, newCall(c, secret, about))
 	}
 	if s.Changes != nil {
-		changes = append(changes, change{s.Changes, index, wholeStep, hasSecret})
+		changes = append(changes, change{changes: s.Changes, step: index, call: wholeStep, secret: hasSecret})
 	}
-	return step, changes
+	return made, changes
 }
 
 // priority returns which calls are kept first if there are many: 0 for those that did something or

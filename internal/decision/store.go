@@ -5,52 +5,36 @@ package decision
 
 import (
 	"cmp"
-	"encoding/json"
 	"fmt"
 	"slices"
 	"strconv"
-	"strings"
 	"sync"
 	"time"
 
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/util/uuid"
-	"k8s.io/klog/v2"
 
 	"gatehouse.dev/apis/decisions/v1alpha1"
 )
 
 // A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
 //
-// The Recorder's records wait here for a moment before they become decisions: to write down what
-// was changed takes longer than the rest of the recording, and by then the request has been
-// answered. A reader has it done first.
-//
-// A decision is kept as its JSON. Each class of decisions has a share of the room, and may have
-// more while others have less. If there is no room, the class that exceeds its share by most loses
+// It keeps the Recorder's records, and makes a decision of one when it is read. Each class of
+// decisions has a share of the room, and may have more while others have less. If there is no room, the class that exceeds its share by most loses
 // a decision: the oldest of the user who has most in that class. So a flood of plain decisions, or
 // of refusals of one client that tries again and again, leaves the others where they are.
 type Store struct {
-	server   string
+	labels   map[string]string // of its decisions
 	isShared bool
 	maxCount int
 	maxBytes int64 // of the kept decisions
 
-	// waiting are records that aren't decisions yet. Whoever makes decisions of them holds
-	// catching. The timer runs if there are any.
-	waitingMu       sync.Mutex
-	waiting         []*record
-	waitingBytes    int
-	maxWaitingBytes int
-	catching        sync.Mutex
-	timer           *time.Timer
-
 	mu       sync.Mutex
 	revision uint64
-	byName   map[objectName]*entry
-	// order has all entries by revision, and some that had to go.
-	order   []*entry
+	byName   map[objectName]*record
+	// order has all records by revision, and some that had to go.
+	order   []*record
 	classes [classes]holders
 	bytes   int64
 	history
@@ -59,21 +43,6 @@ type Store struct {
 
 // objectName is the namespace and the name of a decision.
 type objectName struct{ namespace, name string }
-
-// entry is a decision that is kept.
-type entry struct {
-	objectName
-	class    class
-	user     string
-	revision uint64
-	text     []byte // the decision in JSON, without its revision; nil once it is forgotten
-	gone     bool
-}
-
-// entryOverhead is about the number of bytes that an entry takes besides its text.
-const entryOverhead = 400
-
-func (e *entry) size() int64 { return int64(len(e.text)) + entryOverhead }
 
 // holders are the users who have decisions of a class.
 type holders struct {
@@ -84,7 +53,7 @@ type holders struct {
 
 // holder is one user's decisions of a class, the oldest first.
 type holder struct {
-	entries []*entry
+	records []*record
 	bytes   int64
 }
 
@@ -93,115 +62,78 @@ var shares = [classes]float64{plain: 0.2, changed: 0.3, refused: 0.5}
 
 // NewStore returns an empty store for decisions of the server of that name: at most maxCount, in at
 // most maxBytes of memory. These include the decisions that had to go but that watches may still
-// ask for, and the records that wait.
+// ask for.
 func NewStore(server string, maxCount int, maxBytes int64) *Store {
 	// Revisions go on from the time, so that those of an earlier process are known to be old.
 	now := uint64(time.Now().UnixMicro())
 	registerMetrics()
 	part := maxBytes / 8
-	s := &Store{server: server, maxCount: maxCount, maxBytes: maxBytes - 2*part, revision: now,
-		maxWaitingBytes: int(min(part, 1<<20)), byName: map[objectName]*entry{},
-		history: history{oldest: now, maxBytes: part}, watchers: map[*watcher]struct{}{}}
+	s := &Store{maxCount: maxCount, maxBytes: maxBytes - part, revision: now,
+		byName: map[objectName]*record{}, history: history{oldest: now, maxBytes: part},
+		watchers: map[*watcher]struct{}{}}
+	s.SetServer(server, false)
 	for c := range classes {
 		s.classes[c].users = map[string]*holder{}
 	}
-	s.timer = time.AfterFunc(waitAtMost, s.catchUp)
-	s.timer.Stop() // until there is a record that waits
 	return s
 }
 
 // SetServer sets the server's name, if it wasn't known to NewStore. isShared reports whether the
 // decisions are shown together with those of other servers. It must be called before there are
 // decisions.
-func (s *Store) SetServer(name string, isShared bool) { s.server, s.isShared = name, isShared }
+func (s *Store) SetServer(name string, isShared bool) {
+	s.labels, s.isShared = map[string]string{v1alpha1.ServerLabel: name}, isShared
+}
 
 func revisionString(revision uint64) string { return strconv.FormatUint(revision, 10) }
 
 func newName() string { return string(uuid.NewUUID()) }
 
-// Records wait for so long at most, and until there are so many, or too many bytes of them. If
-// there are twice as many, requests wait until the store has caught up.
-const (
-	waitAtMost = 100 * time.Millisecond
-	maxWaiting = 32
-)
-
-// addSoon keeps a record. It belongs to the store until catchUp has been called.
-func (s *Store) addSoon(r *record) {
-	size := r.size()
-	s.waitingMu.Lock()
-	s.waiting, s.waitingBytes = append(s.waiting, r), s.waitingBytes+size
-	n, bytes := len(s.waiting), s.waitingBytes
-	s.waitingMu.Unlock()
-	switch {
-	case n >= 2*maxWaiting || bytes >= 2*s.maxWaitingBytes:
-		s.catchUp()
-	case n == maxWaiting || bytes >= s.maxWaitingBytes && bytes-size < s.maxWaitingBytes:
-		go s.catchUp() // the last request isn't to wait for all
-	case n == 1:
-		s.timer.Reset(waitAtMost)
-	}
-}
-
-// catchUp makes decisions of the records that have been waiting.
-func (s *Store) catchUp() {
-	s.catching.Lock()
-	defer s.catching.Unlock()
-	s.waitingMu.Lock()
-	waiting := s.waiting
-	s.waiting, s.waitingBytes = nil, 0
-	s.waitingMu.Unlock()
-	for _, r := range waiting {
-		r.settle()
-		s.add(r)
-	}
-}
-
-// add keeps a decision, and lets go of others if there is no room.
+// add keeps a record that is complete, and lets go of others if there is no room.
 func (s *Store) add(r *record) {
-	d := &r.decision
-	d.Labels = map[string]string{v1alpha1.ServerLabel: s.server}
+	r.decision.Labels = s.labels
 	if s.maxCount == 0 {
 		return
 	}
 	if s.isShared && r.clientsID {
 		r.rename() // another server may get the same audit ID
 	}
-	text := encode(d)
 	s.mu.Lock()
 	defer s.mu.Unlock()
-	for s.byName[objectName{d.Namespace, d.Name}] != nil {
-		// A client may send the same audit ID as often as it likes.
-		r.rename()
-		text = encode(d)
+	for s.byName[r.name()] != nil {
+		r.rename() // a client may send the same audit ID as often as it likes
 	}
-	e := &entry{objectName: objectName{d.Namespace, d.Name}, class: r.class, user: d.Request.User.Username, text: text}
-	if e.size() > s.maxBytes {
+	if int64(r.size) > s.maxBytes {
 		return
 	}
-	for len(s.byName)+1 > s.maxCount || s.bytes+e.size() > s.maxBytes {
-		s.evict(e)
+	for len(s.byName)+1 > s.maxCount || s.bytes+int64(r.size) > s.maxBytes {
+		s.evict(r)
 	}
 	s.revision++
-	e.revision = s.revision
-	d.ResourceVersion = revisionString(e.revision)
-	s.byName[e.objectName] = e
-	s.order = append(s.order, e)
-	s.bytes += e.size()
-	s.classes[e.class].push(e)
+	r.revision = s.revision
+	s.byName[r.name()] = r
+	s.order = append(s.order, r)
+	s.bytes += int64(r.size)
+	s.classes[r.class].push(r)
 	heldCount.Set(float64(len(s.byName)))
 	heldBytes.Set(float64(s.held()))
 	s.notify()
 }
 
-func (h *holders) push(e *entry) {
-	of := h.users[e.user]
+// name returns the name under which the decision is kept.
+func (r *record) name() objectName { return objectName{r.decision.Namespace, r.decision.Name} }
+
+// user returns the name of the user who made the request.
+func (r *record) user() string { return r.decision.Request.User.Username }
+
+func (h *holders) push(r *record) {
+	of := h.users[r.user()]
 	if of == nil {
 		of = &holder{}
-		h.users[e.user] = of
+		h.users[r.user()] = of
 	}
-	of.entries, of.bytes = append(of.entries, e), of.bytes+e.size()
-	h.count, h.bytes = h.count+1, h.bytes+e.size()
+	of.records, of.bytes = append(of.records, r), of.bytes+int64(r.size)
+	h.count, h.bytes = h.count+1, h.bytes+int64(r.size)
 }
 
 // held returns how many bytes the decisions take, with those that had to go.
@@ -213,7 +145,7 @@ func (s *Store) used(count int, bytes int64) float64 {
 }
 
 // evict lets go of a decision for a newcomer.
-func (s *Store) evict(newcomer *entry) {
+func (s *Store) evict(newcomer *record) {
 	worst, excess := class(-1), 0.0
 	for c := range classes {
 		h := &s.classes[c]
@@ -222,7 +154,7 @@ func (s *Store) evict(newcomer *entry) {
 		}
 		count, bytes := h.count, h.bytes
 		if c == newcomer.class {
-			count, bytes = count+1, bytes+newcomer.size()
+			count, bytes = count+1, bytes+int64(newcomer.size)
 		}
 		if over := s.used(count, bytes) / shares[c]; worst < 0 || over > excess {
 			worst, excess = c, over
@@ -232,48 +164,47 @@ func (s *Store) evict(newcomer *entry) {
 	var largest *holder
 	most := -1.0
 	for user, of := range h.users {
-		count, bytes := len(of.entries), of.bytes
-		if worst == newcomer.class && user == newcomer.user {
-			count, bytes = count+1, bytes+newcomer.size()
+		count, bytes := len(of.records), of.bytes
+		if worst == newcomer.class && user == newcomer.user() {
+			count, bytes = count+1, bytes+int64(newcomer.size)
 		}
 		if used := s.used(count, bytes); used > most {
 			largest, most = of, used
 		}
 	}
-	e := largest.entries[0]
-	largest.entries[0] = nil
-	largest.entries, largest.bytes = largest.entries[1:], largest.bytes-e.size()
-	if len(largest.entries) == 0 {
-		delete(h.users, e.user)
+	r := largest.records[0]
+	largest.records[0] = nil
+	largest.records, largest.bytes = largest.records[1:], largest.bytes-int64(r.size)
+	if len(largest.records) == 0 {
+		delete(h.users, r.user())
 	}
-	h.count, h.bytes = h.count-1, h.bytes-e.size()
-	s.bytes -= e.size()
-	delete(s.byName, e.objectName)
-	e.gone = true
-	if len(s.order) > 2*len(s.byName)+64 {
-		s.order = slices.DeleteFunc(s.order, func(e *entry) bool { return e.gone })
+	h.count, h.bytes = h.count-1, h.bytes-int64(r.size)
+	s.bytes -= int64(r.size)
+	delete(s.byName, r.name())
+	r.gone = true
+	if len(s.order) > len(s.byName)+len(s.byName)/8+64 {
+		s.order = slices.DeleteFunc(s.order, func(r *record) bool { return r.gone })
 	}
 	evictedTotal.Inc()
 	s.revision++
-	s.remember(deletion{s.revision, e})
+	s.remember(deletion{s.revision, r})
 }
 
 // Get returns the decision of that name, nil if there is none.
 func (s *Store) Get(namespace, name string) *v1alpha1.Decision {
-	s.catchUp()
 	s.mu.Lock()
-	defer s.mu.Unlock()
-	if e := s.byName[objectName{namespace, name}]; e != nil {
-		return decode(e.text, e.revision)
+	r := s.byName[objectName{namespace, name}]
+	s.mu.Unlock()
+	if r == nil {
+		return nil
 	}
-	return nil
+	return r.made()
 }
 
 // List returns decisions that the filter wants, the newest last. If limit is positive and there are
 // more than that, the list's Continue gives the rest when it is passed as token. All pages have the
 // revision of the first.
 func (s *Store) List(want Filter, limit int64, token string) (*v1alpha1.DecisionList, error) {
-	s.catchUp()
 	s.mu.Lock()
 	revision, after := s.revision, uint64(0)
 	if token != "" {
@@ -282,20 +213,19 @@ func (s *Store) List(want Filter, limit int64, token string) (*v1alpha1.Decision
 			return nil, apierrors.NewBadRequest(fmt.Sprintf("continue: invalid value %q", token))
 		}
 	}
-	texts := s.after(after, &want, len(s.order))
+	records := s.after(after, &want, len(s.order))
 	s.mu.Unlock()
 	list := &v1alpha1.DecisionList{ListMeta: metav1.ListMeta{ResourceVersion: revisionString(revision)},
 		Items: []v1alpha1.Decision{}}
-	for _, t := range texts {
-		d := decode(t.text, t.revision)
-		if !want.Matches(d) {
+	for _, r := range records {
+		if !want.Matches(&r.decision) {
 			continue
 		}
 		if limit > 0 && int64(len(list.Items)) == limit {
 			list.Continue = ContinueToken(list.ResourceVersion, list.Items[limit-1].ResourceVersion)
 			break
 		}
-		list.Items = append(list.Items, *d)
+		list.Items = append(list.Items, *r.made())
 	}
 	return list, nil
 }
@@ -304,68 +234,20 @@ func (s *Store) List(want Filter, limit int64, token string) (*v1alpha1.Decision
 // after is the decision's revision, or "0" for none.
 func ContinueToken(revision, after string) string { return revision + "." + after }
 
-// revisionText is the text of a decision, which never changes, and its revision.
-type revisionText struct {
-	revision uint64
-	text     []byte
-}
-
 // after returns the first n decisions that are kept and newer than a revision, of the filter's
 // namespace.
-func (s *Store) after(revision uint64, want *Filter, n int) []revisionText {
-	from, _ := slices.BinarySearchFunc(s.order, revision+1, func(e *entry, revision uint64) int {
-		return cmp.Compare(e.revision, revision)
+func (s *Store) after(revision uint64, want *Filter, n int) []*record {
+	from, _ := slices.BinarySearchFunc(s.order, revision+1, func(r *record, revision uint64) int {
+		return cmp.Compare(r.revision, revision)
 	})
-	var texts []revisionText
-	for _, e := range s.order[from:] {
-		if len(texts) == n {
+	var records []*record
+	for _, r := range s.order[from:] {
+		if len(records) == n {
 			break
 		}
-		if !e.gone && want.maySelect(e) {
-			texts = append(texts, revisionText{e.revision, e.text})
+		if !r.gone && want.maySelect(r) {
+			records = append(records, r)
 		}
 	}
-	return texts
-}
-
-// encode returns the JSON of a decision, which is cut if it is too large.
-func encode(d *v1alpha1.Decision) []byte {
-	text, err := json.Marshal(d)
-	for _, shorten := range []func(*v1alpha1.Step){dropPatches, dropCalls} {
-		if err == nil && len(text) > maxDecision {
-			for i := range d.Steps {
-				shorten(&d.Steps[i])
-			}
-			text, err = json.Marshal(d)
-		}
-	}
-	if err != nil { // of values that were JSON
-		klog.ErrorS(err, "Cannot encode a decision", "decision", klog.KObj(d))
-	}
-	return text
-}
-
-// dropPatches takes the patches out of a step.
-func dropPatches(s *v1alpha1.Step) {
-	s.PatchCut, s.Patch = hasChanged(s), nil
-	for i := range s.Calls {
-		c := &s.Calls[i]
-		c.PatchCut, c.Patch = c.PatchCut || len(c.Patch) > 0, nil
-	}
-}
-
-// dropCalls takes out of a step whatever else may be large.
-func dropCalls(s *v1alpha1.Step) {
-	s.OmittedCalls += int32(len(s.Calls))
-	s.Calls, s.Message = nil, cutAt(s.Message, maxName)
-}
-
-// decode returns the decision of a text that encode wrote.
-func decode(text []byte, revision uint64) *v1alpha1.Decision {
-	d := &v1alpha1.Decision{}
-	if err := json.Unmarshal(text, d); err != nil {
-		klog.ErrorS(err, "Cannot decode a decision of the store", "text", strings.ToValidUTF8(string(text), "?"))
-	}
-	d.ResourceVersion = revisionString(revision)
-	return d
+	return records
 }

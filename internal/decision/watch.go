@@ -30,8 +30,10 @@ type Filter struct {
 	Fields fields.Selector
 }
 
-// maySelect reports whether the filter may select an entry, by its namespace.
-func (f *Filter) maySelect(e *entry) bool { return f.Namespace == "" || f.Namespace == e.namespace }
+// maySelect reports whether the filter may select a record, by its namespace.
+func (f *Filter) maySelect(r *record) bool {
+	return f.Namespace == "" || f.Namespace == r.decision.Namespace
+}
 
 // Matches reports whether the filter selects a decision.
 func (f *Filter) Matches(d *v1alpha1.Decision) bool {
@@ -52,7 +54,7 @@ type history struct {
 // deletion is the deletion of a decision for which there was no room.
 type deletion struct {
 	revision uint64
-	of       *entry
+	of       *record
 }
 
 // maxDeletions is the number of deletions that are kept.
@@ -60,11 +62,10 @@ const maxDeletions = 1000
 
 // remember adds a deletion, and forgets old ones if there is no room.
 func (h *history) remember(d deletion) {
-	h.deletions, h.bytes = append(h.deletions, d), h.bytes+d.of.size()
+	h.deletions, h.bytes = append(h.deletions, d), h.bytes+int64(d.of.size)
 	for h.bytes > h.maxBytes || len(h.deletions) > maxDeletions {
 		first := h.deletions[0]
-		h.oldest, h.bytes = first.revision, h.bytes-first.of.size()
-		first.of.text = nil
+		h.oldest, h.bytes = first.revision, h.bytes-int64(first.of.size)
 		h.deletions[0] = deletion{}
 		h.deletions = h.deletions[1:]
 	}
@@ -88,7 +89,7 @@ type watcher struct {
 type event struct {
 	kind     watch.EventType
 	revision uint64
-	of       revisionText
+	of       *record
 }
 
 // maxEvents is the number of events that a watcher takes from the store at a time, and maxEventBytes that of their
@@ -103,7 +104,6 @@ const (
 // initial is set, it first sends all decisions. If initial is set, a bookmark follows them. The
 // error is Expired if the store no longer knows the changes since the revision.
 func (s *Store) Watch(want Filter, revision string, initial bool) (watch.Interface, error) {
-	s.catchUp()
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	w := &watcher{store: s, want: want, since: s.revision, wake: make(chan struct{}, 1), result: make(chan watch.Event),
@@ -130,23 +130,22 @@ func (s *Store) next(w *watcher) []event {
 	s.mu.Lock()
 	defer s.mu.Unlock()
 	var events []event
-	for _, t := range s.after(w.known, &w.want, maxEvents+1) {
-		events = append(events, event{watch.Added, t.revision, t})
+	for _, r := range s.after(w.known, &w.want, maxEvents+1) {
+		events = append(events, event{watch.Added, r.revision, r})
 	}
 	for _, d := range s.deletions {
 		if d.revision <= max(w.known, w.since) || !w.want.maySelect(d.of) {
 			continue
 		}
-		of := revisionText{d.of.revision, d.of.text}
-		if of.revision > w.known {
-			events = append(events, event{watch.Added, of.revision, of})
+		if d.of.revision > w.known {
+			events = append(events, event{watch.Added, d.of.revision, d.of})
 		}
-		events = append(events, event{watch.Deleted, d.revision, of})
+		events = append(events, event{watch.Deleted, d.revision, d.of})
 	}
 	slices.SortFunc(events, func(a, b event) int { return cmp.Compare(a.revision, b.revision) })
 	n, bytes := 0, 0
-	for n < len(events) && n < maxEvents && (n == 0 || bytes+len(events[n].of.text) <= maxEventBytes) {
-		bytes += len(events[n].of.text)
+	for n < len(events) && n < maxEvents && (n == 0 || bytes+events[n].of.size <= maxEventBytes) {
+		bytes += events[n].of.size
 		n++
 	}
 	if n == len(events) {
@@ -227,8 +226,12 @@ func (w *watcher) bookmark() bool {
 
 // send sends an event if the filter selects it. It returns false if the watch has ended.
 func (w *watcher) send(e event) bool {
-	d := decode(e.of.text, e.revision)
-	return !w.want.Matches(d) || w.put(watch.Event{Type: e.kind, Object: d})
+	if !w.want.Matches(&e.of.decision) {
+		return true
+	}
+	d := e.of.made()
+	d.ResourceVersion = revisionString(e.revision)
+	return w.put(watch.Event{Type: e.kind, Object: d})
 }
 
 func (w *watcher) put(e watch.Event) bool {

@@ -68,17 +68,11 @@ func compareStates(before, after *State) (patch []Operation, err error) {
 	if err := errors.Join(before.err, after.err); err != nil {
 		return nil, fmt.Errorf("comparing two states of a %v: %w", before.kind, err)
 	}
-	was, now := before.data, after.data
-	if before.binary {
-		if was, now, err = Differing(before.kind.Elem(), was, now); err != nil {
-			return nil, fmt.Errorf("comparing two states of a %v: %w", before.kind, err)
-		}
-	}
-	old, err := before.decode(was)
+	old, err := before.decode()
 	if err != nil {
 		return nil, err
 	}
-	object, err := after.decode(now)
+	object, err := after.decode()
 	if err != nil {
 		return nil, err
 	}
@@ -126,16 +120,23 @@ func StateOf(object runtime.Object, spare []byte) *State {
 	return s
 }
 
-// ChangedTo returns what has changed in the object since, nil if nothing has.
+// ChangedTo returns what has changed in the object since, nil if nothing has. If both states are in
+// protobuf, the changes share no memory with them.
 func (s *State) ChangedTo(now *State) *Changes {
 	if s.err == nil && now.err == nil && s.kind == now.kind && bytes.Equal(s.data, now.data) {
 		return nil
 	}
-	return &Changes{before: s, after: now, size: len(s.data) + len(now.data)}
+	before, after := *s, *now
+	if s.binary && now.binary && s.kind == now.kind && s.err == nil && now.err == nil {
+		// What is equal in both is most of an object.
+		before.data, after.data, after.err = Differing(s.kind.Elem(), s.data, now.data)
+	}
+	return &Changes{before: &before, after: &after, size: len(before.data) + len(after.data)}
 }
 
 // decode returns an object of the state's type from its encoding.
-func (s *State) decode(data []byte) (object any, err error) {
+func (s *State) decode() (object any, err error) {
+	data := s.data
 	switch {
 	case s.kind.Kind() == reflect.Map:
 		var content map[string]any
@@ -154,5 +155,5 @@ func (s *State) decode(data []byte) (object any, err error) {
 	return object, nil
 }
 
-// Memory returns the state's memory, which StateOf can use again once the state is not needed.
+// Memory returns memory that StateOf can use again once the state is not needed.
 func (s *State) Memory() []byte { return s.data }
