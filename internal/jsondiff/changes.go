@@ -128,7 +128,7 @@ func (s *State) ChangedTo(now *State) *Changes {
 	}
 	before, after := *s, *now
 	if s.binary && now.binary && s.kind == now.kind && s.err == nil && now.err == nil {
-		// What is equal in both is most of an object.
+		// Most of an object is equal in both.
 		before.data, after.data, after.err = Differing(s.kind.Elem(), s.data, now.data)
 	}
 	return &Changes{before: &before, after: &after, size: len(before.data) + len(after.data)}
