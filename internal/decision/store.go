@@ -21,9 +21,10 @@ import (
 // A Store keeps the last decisions of a server, in memory, bounded in number and in bytes.
 //
 // It keeps the Recorder's records, and makes a decision of one when it is read. Each class of
-// decisions has a share of the room, and may have more while others have less. If there is no room, the class that exceeds its share by most loses
-// a decision: the oldest of the user who has most in that class. So a flood of plain decisions, or
-// of refusals of one client that tries again and again, leaves the others where they are.
+// decisions has a share of the room, and may have more while others have less. If there is no room,
+// the class that exceeds its share by most loses a decision: the oldest of the user who has most in
+// that class. So a flood of plain decisions, or of refusals of one client that tries again and
+// again, leaves the others where they are.
 type Store struct {
 	labels   map[string]string // of its decisions
 	isShared bool

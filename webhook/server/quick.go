@@ -18,7 +18,7 @@ import (
 // if they replace a value with fields that the type may not have, or add something below a value that
 // wasn't sent.
 //
-// It is kept because it pays (principle 11). If it always returns false, a review that changes a pod
+// It is kept because it pays. If it always returns false, a review that changes a pod
 // takes five times the processor time. To measure that: go test -run=^$ -bench=Review/mutate ./remote
 func quickDiff(sent []byte, original, changed any) ([]jsondiff.Operation, bool) {
 	old, isTyped := original.(runtime.Object)
