@@ -31,7 +31,7 @@ type Print struct {
 }
 
 // Formats are the formats of a printed review, besides text.
-var Formats = []string{"json", "yaml", "junit", "sarif", "github"}
+var Formats = []string{"json", "yaml", "junit", "sarif", "github", "markdown"}
 
 // Words are the words for the verdict on an object and its pods.
 var Words = []string{strings.ToLower(string(v1alpha1.Admitted)), strings.ToLower(string(v1alpha1.Refused)),
@@ -55,6 +55,8 @@ func (p Print) Write(w io.Writer, review *Review, format string) error {
 		return p.annotations(review).SARIF(w)
 	case "github":
 		return p.annotations(review).GitHub(w)
+	case "markdown":
+		return p.markdown(review).Write(w)
 	}
 	return fmt.Errorf("output format %q: it is one of %s", format, strings.Join(Formats, ", "))
 }
@@ -133,13 +135,8 @@ func (p Print) details(r *Result) []string {
 		for _, cause := range r.Because {
 			lines = append(lines, "because: "+cause)
 		}
-		switch {
-		case r.RefusedNamespace != "":
-			lines = append(lines, "to pass: Have its Namespace admitted first.")
-		case len(r.UnknownFields) > 0:
-			lines = append(lines, "to pass: "+r.unknownFieldsRemedy())
-		default:
-			lines = append(lines, p.remedies(r.Decision)...)
+		for _, remedy := range p.ownRemedies(r) {
+			lines = append(lines, "to pass: "+remedy)
 		}
 	}
 	if d := r.Decision; d != nil && len(d.ChangedBy) > 0 && !p.Changes && r.Verdict == v1alpha1.Admitted {
@@ -163,7 +160,9 @@ func (p Print) details(r *Result) []string {
 			for _, cause := range pods.Because {
 				lines = append(lines, "because: "+cause)
 			}
-			lines = append(lines, p.remedies(pods.Decision)...)
+			for _, remedy := range p.remedies(pods.Decision) {
+				lines = append(lines, "to pass: "+remedy)
+			}
 		}
 	}
 	if r.Decision != nil && p.Changes {
@@ -233,9 +232,20 @@ func (p Print) remedies(d *v1alpha1.Decision) []string {
 	}
 	var lines []string
 	for _, remedy := range why.Explain(d, p.Remedies).Remedies {
-		lines = append(lines, "to pass: "+remedy.Words)
+		lines = append(lines, remedy.Words)
 	}
 	return lines
+}
+
+// ownRemedies returns what would have to change for an object to pass, apart from its pods.
+func (p Print) ownRemedies(r *Result) []string {
+	switch {
+	case r.RefusedNamespace != "":
+		return []string{"Have its Namespace admitted first."}
+	case len(r.UnknownFields) > 0:
+		return []string{r.unknownFieldsRemedy()}
+	}
+	return p.remedies(r.Decision)
 }
 
 // webhooksNotAsked returns the webhooks, and other backends of plugins, that a cluster would ask.

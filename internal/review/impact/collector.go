@@ -13,7 +13,7 @@ import (
 )
 
 // Formats are the formats of a report, besides text.
-var Formats = []string{"json", "yaml", "junit", "sarif", "github", string(policyreport.OpenReports),
+var Formats = []string{"json", "yaml", "junit", "sarif", "github", "markdown", string(policyreport.OpenReports),
 	string(policyreport.PolicyReports)}
 
 // Options holds the options of a report.

@@ -97,6 +97,8 @@ func (r *Report) Write(w io.Writer, format string) error {
 		err = r.junit(out)
 	case "sarif", "github":
 		err = r.annotate(out, format)
+	case "markdown":
+		err = r.markdown(out)
 	case string(policyreport.OpenReports), string(policyreport.PolicyReports):
 		var reports []policyreport.Report
 		if reports, err = r.policyReports(format); err == nil {

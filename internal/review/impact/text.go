@@ -162,31 +162,37 @@ func (r *Report) group(b *strings.Builder, g *group) {
 
 // row writes differences that are alike.
 func (r *Report) row(t *table, like *row) {
+	t.row(r.cells(like)...)
+	if r.kind == Replay {
+		t.below("for example " + like.example)
+	}
+}
+
+// cells returns what there is to say of differences that are alike, their number first.
+func (r *Report) cells(like *row) []string {
 	namespace := "no namespace"
 	if like.namespace != "" {
 		namespace = "namespace " + like.namespace
 	}
-	if r.kind == Audit {
-		what := like.kind
-		switch {
-		case like.owned == like.count:
-			what = "owned by " + what
-		case like.owned > 0:
-			what += ", or owned by one"
-		}
-		names := strings.Join(like.names, ", ")
-		if n := like.named - len(like.names); n > 0 {
-			names += " and " + number(n) + " more"
-		}
-		t.row(number(like.count), namespace, what, like.operations, names)
-	} else {
+	if r.kind == Replay {
 		user := like.user
 		if namespace, name, err := serviceaccount.SplitUsername(user); err == nil {
 			user = "ServiceAccount " + namespace + "/" + name
 		}
-		t.row(number(like.count), user, namespace, like.userAgent, period(like.first, like.last))
-		t.below("for example " + like.example)
+		return []string{number(like.count), user, namespace, like.userAgent, period(like.first, like.last)}
 	}
+	what := like.kind
+	switch {
+	case like.owned == like.count:
+		what = "owned by " + what
+	case like.owned > 0:
+		what += ", or owned by one"
+	}
+	names := strings.Join(like.names, ", ")
+	if n := like.named - len(like.names); n > 0 {
+		names += " and " + number(n) + " more"
+	}
+	return []string{number(like.count), namespace, what, like.operations, names}
 }
 
 // lines writes a line for each result.
