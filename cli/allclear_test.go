@@ -22,7 +22,8 @@ func TestErrorsAreReported(t *testing.T) {
 		"good.yaml": "{kind: ConfigMap, apiVersion: v1, metadata: {name: one, namespace: shop}}\n",
 		"tabs.yaml": "kind: ConfigMap\napiVersion: v1\nmetadata:\n\tname: two\n"})
 	marks := map[string]string{"json": `"errors": [`, "yaml": "errors:", "junit": `errors="1"`,
-		"sarif": `"executionSuccessful": false`, "github": "::error ", "openreports": "result: error"}
+		"sarif": `"executionSuccessful": false`, "github": "::error ", "markdown": "- error: ",
+		"openreports": "result: error"}
 	all := slices.Sorted(maps.Keys(marks))
 	for _, test := range []struct {
 		args, formats []string
@@ -192,7 +193,8 @@ func TestKustomizations(t *testing.T) {
 		if test.code != review.ExitFailed {
 			continue
 		}
-		for format, mark := range map[string]string{"json": "{", "junit": `errors="1"`, "sarif": "{", "github": "::error "} {
+		for format, mark := range map[string]string{"json": "{", "junit": `errors="1"`, "sarif": "{", "github": "::error ",
+			"markdown": "**gatehouse "} {
 			stdout, _, code := runCommand(t, append(test.args, "-o="+format)...)
 			if code != test.code || !strings.Contains(stdout, mark) || !strings.Contains(stdout, test.want) {
 				t.Errorf("%q -o %s ended with %d, want %q and %q in\n%s", test.args, format, code, mark, test.want, stdout)

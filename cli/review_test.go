@@ -278,7 +278,7 @@ current-context: c
 		"-f empty.yaml": "nothing to judge: there are no objects in empty.yaml\n",
 		"-f - --state=-": "--filename and --state: the standard input (-) is named 2 times, and can be read " +
 			"once\n",
-		"-f c.yaml -o xml":      "--output: \"xml\" is none of json, yaml, junit, sarif, github\n",
+		"-f c.yaml -o xml":      "--output: \"xml\" is none of json, yaml, junit, sarif, github, markdown\n",
 		"c.yaml --validate=no":  "--validate: \"no\" is none of strict, warn, ignore\n",
 		"c.yaml --exclude=[":    "--exclude=[: syntax error in pattern\n",
 		"c.yaml --only=changed": "--only: \"changed\" is none of admitted, refused, failed\n",
@@ -383,7 +383,7 @@ func TestReviewCompletion(t *testing.T) {
 	for flag, want := range map[string]string{
 		"--operation=": "create\nupdate\napply\ndelete\nconnect\n:4\n",
 		"--webhooks=":  "skip\nask\nfail\n:4\n",
-		"--output=":    "json\nyaml\njunit\nsarif\ngithub\n:4\n",
+		"--output=":    "json\nyaml\njunit\nsarif\ngithub\nmarkdown\n:4\n",
 	} {
 		if stdout, _, _ := runCommand(t, "__complete", "review", flag); stdout != want {
 			t.Errorf("%s is completed by %q, want %q", flag, stdout, want)

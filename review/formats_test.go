@@ -90,4 +90,18 @@ func TestFormatsOfCI(t *testing.T) {
 	}, results); diff != "" {
 		t.Errorf("sarif: -want +got:\n%s", diff)
 	}
+	if diff := cmp.Diff(`**gatehouse review: 1 admitted, 1 refused, 3 failed**
+
+| object | verdict | by | because | to pass |
+| --- | --- | --- | --- | --- |
+| ConfigMap default/refused<br>a,b.yaml:7 | refused | Gate | no:<br>not at all<br>because spec.a was set to 1 by Sidecar |  |
+| ConfigMap default/failed<br>a,b.yaml:9 | failed |  | no matches |  |
+| c.yaml:4 | failed |  | did not find expected key |  |
+| gone | failed |  | no such file or directory |  |
+| ConfigMap default/warned<br>a,b.yaml:3 | admitted |  | warning: 100% old |  |
+
+- note: it was late
+`, written("markdown")); diff != "" {
+		t.Errorf("markdown: -want +got:\n%s", diff)
+	}
 }

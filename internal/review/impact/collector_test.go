@@ -102,7 +102,7 @@ func TestInterrupted(t *testing.T) {
 	report := collect(t, Replay, Options{}, Ending{Interrupted: true}, refused(written("bob", "shop", "web", 0), "no"))
 	for format, want := range map[string]string{"": "\ninterrupted: ", "json": `"interrupted": true`,
 		"yaml": "interrupted: true", "junit": `type="Interrupted"`, "sarif": `"executionSuccessful": false`,
-		"github": "::interrupted: "} {
+		"github": "::interrupted: ", "markdown": "\n- interrupted: "} {
 		if got := write(t, report, format); !strings.Contains(got, want) {
 			t.Errorf("format %q has no %q:\n%s", format, want, got)
 		}

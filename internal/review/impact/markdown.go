@@ -24,13 +24,18 @@ func (r *Report) markdown(w io.Writer) error {
 	}
 	for _, g := range r.groups.sorted() {
 		for _, like := range g.sortedRows() {
-			cells := slices.DeleteFunc(r.cells(like), func(cell string) bool { return cell == "" })
+			cells := r.cells(like)
+			cells[0] = r.count(like.count)
+			cells = slices.DeleteFunc(cells, func(cell string) bool { return cell == "" })
 			row := markdown.Row{Object: strings.Join(cells, " · "), Verdict: words[g.effect], By: g.policy.describe(),
 				Because: like.message, ToPass: strings.Join(g.remedies, "\n")}
 			if r.kind == Replay {
 				row.Object += "\nfor example " + like.example
 			}
-			if g.effect == changes {
+			switch g.effect {
+			case admits:
+				row.Because = "refused before: " + row.Because
+			case changes:
 				row.Because = strings.Join(g.changes, "\n")
 			}
 			report.Rows = append(report.Rows, row)

@@ -35,7 +35,7 @@ func TestProblems(t *testing.T) {
 				t.Errorf("the share is wrong:\n%s", write(t, report, ""))
 			}
 			marks := map[string]string{"": "error: ", "json": `"errors": [`, "yaml": "errors:", "junit": "<error ",
-				"sarif": `"executionSuccessful": false`, "github": "::error ", "openreports": "result: error",
+				"sarif": `"executionSuccessful": false`, "github": "::error ", "markdown": "- error: ", "openreports": "result: error",
 				"policyreports": "result: error"}
 			for format, mark := range marks {
 				got := write(t, report, format)

@@ -187,7 +187,7 @@ func TestFormats(t *testing.T) {
 	compareGolden(t, "replay-all.txt", write(t, all, ""))
 	compareGolden(t, "audit-all.txt", write(t, allObjects, ""))
 	compareGolden(t, "replay.openreports", write(t, all, "openreports"))
-	for _, format := range []string{"json", "yaml", "junit", "sarif", "github"} {
+	for _, format := range []string{"json", "yaml", "junit", "sarif", "github", "markdown"} {
 		compareGolden(t, "replay."+format, write(t, all, format))
 		compareGolden(t, "audit."+format, write(t, allObjects, format))
 	}

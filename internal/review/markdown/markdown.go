@@ -9,6 +9,7 @@ import (
 	"fmt"
 	"io"
 	"strings"
+	"unicode/utf8"
 
 	"gatehouse.dev/internal/terminal"
 )
@@ -31,7 +32,7 @@ type Row struct {
 type Report struct {
 	// Headline counts what was judged, and what came of it.
 	Headline string
-	// Gaps are what could not be read or judged.
+	// Gaps are what could not be read, judged or asked. Each begins with a word for that, as "error: ".
 	Gaps []string
 	Rows []Row
 	// Notes are what else there is to know.
@@ -41,8 +42,8 @@ type Report struct {
 // Write writes the report: the headline, the gaps, the table, the notes. It leaves out the last rows, gaps and notes if
 // there is no room for them, and says how many.
 func (r *Report) Write(w io.Writer) error {
-	head := fmt.Sprintf("**%s**\n%s", escape(r.Headline), list(r.Gaps, "gaps"))
-	notes := list(r.Notes, "notes")
+	head := fmt.Sprintf("**%s**\n%s", escape(r.Headline), list(r.Gaps, "", "gaps"))
+	notes := list(r.Notes, "note: ", "notes")
 	_, err := io.WriteString(w, head+r.table(maxReport-len(head)-len(notes))+notes)
 	return err
 }
@@ -52,38 +53,36 @@ func (r *Report) table(room int) string {
 	if len(r.Rows) == 0 {
 		return ""
 	}
-	rows := make([]string, len(r.Rows))
-	for i, row := range r.Rows {
-		cells := []string{row.Object, row.Verdict, row.By, row.Because, row.ToPass}
-		for j := range cells {
-			cells[j] = escape(cells[j])
-		}
-		rows[i] = "| " + strings.Join(cells, " | ") + " |\n"
-	}
-	return bounded("\n| object | verdict | by | because | to pass |\n| --- | --- | --- | --- | --- |\n", rows,
+	return bounded("\n| object | verdict | by | because | to pass |\n| --- | --- | --- | --- | --- |\n", r.Rows, Row.line,
 		"\nand %d more rows; -o json has all\n", room)
 }
 
-// list returns texts as a list.
-func list(texts []string, name string) string {
+// line returns the row as a line of the table.
+func (r Row) line() string {
+	cells := []string{r.Object, r.Verdict, r.By, r.Because, r.ToPass}
+	for i := range cells {
+		cells[i] = escape(cells[i])
+	}
+	return "| " + strings.Join(cells, " | ") + " |\n"
+}
+
+// list returns texts as a list. label begins each item, and name is what they are called.
+func list(texts []string, label, name string) string {
 	if len(texts) == 0 {
 		return ""
 	}
-	items := make([]string, len(texts))
-	for i, text := range texts {
-		items[i] = "- " + escape(text) + "\n"
-	}
-	return bounded("\n", items, "- and %d more "+name+"; -o json has all\n", maxList)
+	return bounded("\n", texts, func(text string) string { return "- " + label + escape(text) + "\n" },
+		"- and %d more "+name+"; -o json has all\n", maxList)
 }
 
-// bounded returns a text, and below it those of the lines for which there is room, and how many there are besides.
-func bounded(text string, lines []string, more string, room int) string {
-	for i, line := range lines {
-		end := fmt.Sprintf(more, len(lines)-i)
-		if len(text)+len(line)+len(end) > room {
+// bounded returns a text, and below it the lines of the items for which there is room, and how many there are besides.
+func bounded[T any](text string, items []T, line func(T) string, more string, room int) string {
+	for i, item := range items {
+		next, end := line(item), fmt.Sprintf(more, len(items)-i)
+		if len(text)+len(next)+len(end) > room {
 			return text + end
 		}
-		text += line
+		text += next
 	}
 	return text
 }
@@ -92,7 +91,8 @@ func bounded(text string, lines []string, more string, room int) string {
 // names hears of it: a space without width follows each @ and #.
 func escape(text string) string {
 	var b strings.Builder
-	for _, r := range strings.TrimSpace(terminal.Escape(text)) {
+	text = strings.TrimSpace(text)
+	for _, r := range terminal.Escape(text[:min(len(text), maxText+utf8.UTFMax)]) {
 		piece := string(r)
 		switch {
 		case r == '\n':
