@@ -6,6 +6,7 @@ package hosts
 import (
 	"errors"
 	"fmt"
+	"maps"
 	"os"
 	"os/exec"
 	"path/filepath"
@@ -74,6 +75,7 @@ func readAction(t *testing.T) action {
 // actionRun runs an action as GitHub does, except for steps that are actions.
 type actionRun struct {
 	path, work, temp string
+	context          map[string]string // what else expressions can name
 	env              []string // beside that of the test
 	used             []string // the actions whose steps were reached
 	ran              []string // the names of the steps that ran
@@ -82,7 +84,9 @@ type actionRun struct {
 // run runs the steps with these inputs, until one fails.
 func (r *actionRun) run(t *testing.T, a action, inputs map[string]string) (output string, code int) {
 	t.Helper()
-	values := map[string]string{"github.action_path": r.path, "runner.temp": r.temp}
+	values := map[string]string{"github.action_path": r.path, "runner.temp": r.temp, "github.token": "",
+		"github.event.pull_request.number": "", "github.event.pull_request.head.sha": ""}
+	maps.Copy(values, r.context)
 	for name, input := range a.Inputs {
 		values["inputs."+name] = input.Default
 	}
