@@ -76,9 +76,9 @@ func readAction(t *testing.T) action {
 type actionRun struct {
 	path, work, temp string
 	context          map[string]string // what else expressions can name
-	env              []string // beside that of the test
-	used             []string // the actions whose steps were reached
-	ran              []string // the names of the steps that ran
+	env              []string          // beside that of the test
+	used             []string          // the actions whose steps were reached
+	ran              []string          // the names of the steps that ran
 }
 
 // run runs the steps with these inputs, until one fails.

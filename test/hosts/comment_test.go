@@ -149,7 +149,7 @@ func TestActionComments(t *testing.T) {
 		p.add("somebody", fmt.Sprint("comment ", i))
 	}
 	output, code := p.review(t, []string{"nginx", "''"})
-	if code != 1 || !strings.Contains(output, "::error file=pod.yaml,line=6,title=Pod default/p1 is refused::") || len(p.all) != 151 {
+	if code != 1 || !strings.Contains(output, "::error file=pod.yaml,line=7,title=Pod default/p1 is refused::") || len(p.all) != 151 {
 		t.Fatalf("it ended with %d and %d comments\n%s", code, len(p.all), output)
 	}
 	first := p.all[150].Body
@@ -158,7 +158,7 @@ func TestActionComments(t *testing.T) {
 
 | object | verdict | by | because | to pass |
 | --- | --- | --- | --- | --- |
-| Pod default/p1<br>pod.yaml:6 | refused | the API itself | Pod "p1" is invalid: spec.containers\[0\].image: Required value | No plugin refused it: what came of it isn't a valid object. Change the fields named. |
+| Pod default/p1<br>pod.yaml:7 | refused | the API itself | Pod "p1" is invalid: spec.containers\[0\].image: Required value | No plugin refused it: what came of it isn't a valid object. Change the fields named. |
 
 Job review, commit 1111
 `
