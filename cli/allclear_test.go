@@ -195,6 +195,9 @@ func TestKustomizations(t *testing.T) {
 		}
 		for format, mark := range map[string]string{"json": "{", "junit": `errors="1"`, "sarif": "{", "github": "::error ",
 			"markdown": "**gatehouse "} {
+			if format == "markdown" && test.args[0] == "lint" {
+				continue // which has other formats
+			}
 			stdout, _, code := runCommand(t, append(test.args, "-o="+format)...)
 			if code != test.code || !strings.Contains(stdout, mark) || !strings.Contains(stdout, test.want) {
 				t.Errorf("%q -o %s ended with %d, want %q and %q in\n%s", test.args, format, code, mark, test.want, stdout)
