@@ -44,7 +44,7 @@ func (p Print) row(r *Result) markdown.Row {
 	if r.Object != (Object{}) {
 		object = r.Object.String() + "\n" + object
 	}
-	// Who refuses has a column of its own.
+	// The plugin that refuses has a column of its own, so the reason doesn't name it.
 	bare := *r
 	bare.Decision, bare.Pods = nil, slices.Clone(r.Pods)
 	by, toPass := refuser(r.Decision), p.ownRemedies(r)
