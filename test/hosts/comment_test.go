@@ -34,7 +34,7 @@ type comment struct {
 // comments stands in for GitHub's comments on pull request 7 of a repository.
 // Source: docs.github.com, "REST API endpoints for issue comments".
 type comments struct {
-	mu      sync.Mutex
+	mu      sync.Mutex // held by the test unless the action runs
 	all     []comment
 	asked   []string // the methods and paths of requests
 	refuses int      // the status of the answer to every write; 0 lets it through
@@ -109,6 +109,7 @@ func newPullRequest(t *testing.T) *pullRequest {
 	build(t)
 	p := &pullRequest{comments: &comments{}, action: readAction(t)}
 	p.action.Runs.Steps = p.action.Runs.Steps[len(p.action.Runs.Steps)-1:]
+	p.mu.Lock()
 	server := httptest.NewServer(p.comments)
 	t.Cleanup(server.Close)
 	temp := t.TempDir()
@@ -134,7 +135,9 @@ func (p *pullRequest) review(t *testing.T, images []string, inputs ...string) (o
 	for i := 0; i < len(inputs); i += 2 {
 		all[inputs[i]] = inputs[i+1]
 	}
+	p.mu.Unlock()
 	output, code = p.run.run(t, p.action, all)
+	p.mu.Lock()
 	if strings.Contains(output, token) {
 		t.Errorf("the token is in the output\n%s", output)
 	}
