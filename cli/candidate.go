@@ -94,6 +94,7 @@ func (c *candidate) completions(command *cobra.Command) {
 	complete(command, "webhooks", review.WebhookModes...)
 	complete(command, "kubernetes-version", review.KubernetesVersions()...)
 	complete(command, "pod-security", levels...)
+	c.cluster.kubeconfig.Complete(command, false)
 }
 
 // levels are the Pod Security Standards.

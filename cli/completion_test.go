@@ -53,6 +53,7 @@ func TestCompletionInBash(t *testing.T) {
 	if err := os.WriteFile(file, []byte(script), 0o600); err != nil {
 		t.Fatal(err)
 	}
+	writeTo(t, others, dir, ".kube", "config")
 	for _, tt := range []struct {
 		line, want, not string
 	}{
@@ -70,6 +71,8 @@ func TestCompletionInBash(t *testing.T) {
 		{"gatehouse controllers --controllers=work", "workloads", "namespace-controller"},
 		{"gatehouse help comp", "completion", "serve"},
 		{"gatehouse explain AlwaysP", "AlwaysPullImages", "AlwaysDeny"},
+		{"gatehouse why --context=", "mixed", "--context"},
+		{"gatehouse audit --context mi", "mixed", "prod"},
 	} {
 		command := exec.CommandContext(t.Context(), "bash", append([]string{"--norc", "-c", asBash, "bash", file},
 			strings.Split(tt.line, " ")...)...)

@@ -71,6 +71,7 @@ bind. Stop it with ctrl-c.`,
 	fs.BoolVar(&noBrowser, "no-browser", false, "Don't open a browser.")
 	reach.AddFlags(groups.FlagSet("server"))
 	commandline.GroupFlags(c, groups, "port", "no-browser", "report", "namespace", "kubeconfig", "context")
+	reach.Complete(c, true)
 	return c
 }
 

@@ -65,6 +65,7 @@ can't be read, a name is none, or the files have no webhook.`,
 	commandline.GroupFlags(c, groups, "context", "kubeconfig", "state", "exclude", "down", "each", "output", "fail-on")
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
+	d.cluster.kubeconfig.Complete(c, false)
 	return c
 }
 

@@ -75,6 +75,7 @@ The exit code is 0 if there is no error, 1 if there is one, or a warning with --
 	complete(c, "output", lint.Formats...)
 	complete(c, "fail-on", severities...)
 	complete(c, "disable", lint.RuleIDs()...)
+	l.cluster.kubeconfig.Complete(c, false)
 	return c
 }
 

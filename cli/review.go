@@ -118,6 +118,7 @@ and 1 if something does.`,
 	complete(c, "only", review.Words...)
 	complete(c, "kubernetes-version", review.KubernetesVersions()...)
 	complete(c, "against-version", review.KubernetesVersions()...)
+	told.cluster.kubeconfig.Complete(c, false)
 	return c
 }
 

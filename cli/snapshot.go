@@ -39,9 +39,7 @@ func (l *liveFlags) addFlags(fs *pflag.FlagSet) {
 }
 
 // isSet reports whether a cluster is named.
-func (l *liveFlags) isSet() bool {
-	return l.kubeconfig.Rules.ExplicitPath != "" || l.kubeconfig.Overrides.CurrentContext != ""
-}
+func (l *liveFlags) isSet() bool { return l.kubeconfig.IsNamed() }
 
 // connect returns the cluster, and the namespace of its context.
 func (l *liveFlags) connect(ctx context.Context, progress *progress) (*live.Cluster, string, error) {
@@ -115,6 +113,7 @@ objects that could not be read, and each review reports them.`,
 	log.AddFlags(fs)
 	commandline.GroupFlags(c, groups, "context", "kubeconfig", "filename", "values", "objects", "like", "enable-admission-plugins",
 		"disable-admission-plugins")
+	command.cluster.kubeconfig.Complete(c, true)
 	return c
 }
 

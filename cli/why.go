@@ -73,7 +73,8 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 
   # All that is recorded about a pod, for a script
   gatehouse why pod/web -n shop -o json`,
-		RunE: func(c *cobra.Command, args []string) error { return w.run(args) },
+		RunE:              func(c *cobra.Command, args []string) error { return w.run(args) },
+		ValidArgsFunction: w.completeObject,
 	}
 	var groups cliflag.NamedFlagSets
 	fs := groups.FlagSet("why")
@@ -90,6 +91,8 @@ The exit code is 0 if something was recorded, 1 if nothing was, and 2 if the com
 	w.kubeconfig.AddFlags(groups.FlagSet("server"))
 	commandline.GroupFlags(w.command, groups, "last-refused", "all-namespaces", "namespace", "limit", "output", "webhook",
 		"kubeconfig", "context")
+	complete(w.command, "output", "json", "yaml")
+	w.kubeconfig.Complete(w.command, true)
 	return w.command
 }
 
@@ -107,23 +110,9 @@ func (w *whyCommand) run(args []string) error {
 	if err := w.check(args); err != nil {
 		return commandline.Usage(fmt.Errorf("%w (see '%s --help')", err, w.command.CommandPath()))
 	}
-	config, namespace, byFlag, err := w.kubeconfig.Load()
-	if err != nil {
-		return err
-	}
-	(&commandline.Logging{}).Apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
-	w.namespace, w.byFlag = namespace, byFlag
-	interruptible(w.command.Context(), config)
 	ctx := w.command.Context()
-	var webhook *rest.Config
-	if w.webhook != "" {
-		if webhook, err = findWebhook(ctx, config, w.webhook); err != nil {
-			return err
-		}
-		interruptible(ctx, webhook)
-	}
-	if w.client, err = why.NewClient(config, webhook); err != nil {
-		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
+	if err := w.connect(ctx); err != nil {
+		return err
 	}
 	defer func() {
 		for _, warning := range w.client.Warnings() {
@@ -140,6 +129,28 @@ func (w *whyCommand) run(args []string) error {
 		return w.explainObject(ctx, kind, name)
 	}
 	return w.explainRequest(ctx, args[0])
+}
+
+// connect makes the client of the server that the flags name.
+func (w *whyCommand) connect(ctx context.Context) error {
+	config, namespace, byFlag, err := w.kubeconfig.Load()
+	if err != nil {
+		return err
+	}
+	(&commandline.Logging{}).Apply(w.command.ErrOrStderr()) // the client's library has its own words for what fails
+	w.namespace, w.byFlag = namespace, byFlag
+	interruptible(ctx, config)
+	var webhook *rest.Config
+	if w.webhook != "" {
+		if webhook, err = findWebhook(ctx, config, w.webhook); err != nil {
+			return err
+		}
+		interruptible(ctx, webhook)
+	}
+	if w.client, err = why.NewClient(config, webhook); err != nil {
+		return commandline.Usage(fmt.Errorf("kubeconfig: %w", err))
+	}
+	return nil
 }
 
 // check returns what is wrong with the command line.

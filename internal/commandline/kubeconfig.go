@@ -41,6 +41,11 @@ func (k *Kubeconfig) AddFileFlags(fs *pflag.FlagSet) {
 	flags.CurrentContext.BindStringFlag(fs, &k.Overrides.CurrentContext)
 }
 
+// IsNamed reports whether a flag names a kubeconfig file or a context.
+func (k *Kubeconfig) IsNamed() bool {
+	return k.Rules.ExplicitPath != "" || k.Overrides.CurrentContext != ""
+}
+
 // Load returns the configuration of a client, and the namespace that the flags or the context name,
 // or "default" if neither does. byFlag reports whether a flag named it.
 func (k *Kubeconfig) Load() (config *rest.Config, namespace string, byFlag bool, err error) {

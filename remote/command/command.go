@@ -62,6 +62,7 @@ can run outside the API server.`,
 	}
 	commandline.GroupFlags(c, o.flags(), "plugins", "admission-control-config-file", "url", "service", "failure-policy", "mode",
 		"exempt-namespaces", "keep", "kubeconfig")
+	o.reach.Complete(c, true)
 	c.AddCommand(newManifests(plugins), newUninstall())
 	return c
 }

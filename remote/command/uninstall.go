@@ -64,5 +64,6 @@ Remove the Deployment, its rights and a namespace that you made the way you inst
 	o.reach.AddFileFlags(groups.FlagSet("cluster"))
 	o.log.AddFlags(groups.FlagSet("cluster"))
 	commandline.GroupFlags(c, groups)
+	o.reach.Complete(c, true)
 	return c
 }
