@@ -45,7 +45,7 @@ func TestFlagSchema(t *testing.T) {
 	want, err := json.MarshalIndent(map[string]any{
 		"$schema": "http://json-schema.org/draft-07/schema#", "$id": "https://gatehouse.dev/schemas/flags.json",
 		"title": "Flags of gatehouse serve", "type": "object", "properties": properties, "additionalProperties": false,
-		"description": "Flags for gatehouse serve --config. https://gatehouse.dev/docs/flags.html",
+		"description": "Flags for gatehouse serve --config.\nhttps://gatehouse.dev/docs/flags.html",
 	}, "", "  ")
 	if err != nil {
 		t.Fatal(err)
@@ -67,26 +67,31 @@ func typeSchema(t *testing.T, f *pflag.Flag) map[string]any {
 	t.Helper()
 	switch f.Value.Type() {
 	case "stringSlice", "stringArray", "namedCertKey":
-		return map[string]any{"type": []string{"array", "string", "integer"}, "items": map[string]any{"type": "string"}}
+		return anyOf(map[string]any{"type": "array", "items": map[string]any{"type": "string"}}, ofType("string"), ofType("integer"))
 	case "int32Slice":
-		return map[string]any{"type": []string{"array", "string", "integer"}, "items": map[string]any{"type": "integer"}}
+		return anyOf(map[string]any{"type": "array", "items": map[string]any{"type": "integer"}}, ofType("string"), ofType("integer"))
 	case "mapStringString", "colonSeparatedMultimapStringString", "stringToString":
-		return map[string]any{"type": []string{"object", "string", "integer"},
-			"additionalProperties": map[string]any{"type": []string{"string", "boolean", "number"}}}
+		return anyOf(map[string]any{"type": "object", "additionalProperties": anyOf(ofType("string"), ofType("boolean"),
+			ofType("number"))}, ofType("string"), ofType("integer"))
 	case "bool":
-		return map[string]any{"type": "boolean"}
+		return ofType("boolean")
 	case "int", "int64", "uint", "Level":
-		return map[string]any{"type": "integer"}
+		return ofType("integer")
 	case "float32", "float64":
-		return map[string]any{"type": "number"}
+		return ofType("number")
 	case "quantity":
-		return map[string]any{"type": []string{"integer", "string"}}
+		return anyOf(ofType("integer"), ofType("string"))
 	case "string", "ip", "duration", "portRange", "pattern=N,...":
-		return map[string]any{"type": "string"}
+		return ofType("string")
 	}
 	t.Fatalf("--%s is a %s, which is for the command line alone", f.Name, f.Value.Type())
 	return nil
 }
+
+func ofType(name string) map[string]any { return map[string]any{"type": name} }
+
+// anyOf returns the schema of values of several types. SchemaStore wants no list as a type.
+func anyOf(schemas ...map[string]any) map[string]any { return map[string]any{"anyOf": schemas} }
 
 // For each flag, the schema refuses the same types of values as the program.
 func TestFlagSchemaVerdicts(t *testing.T) {

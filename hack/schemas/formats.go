@@ -37,7 +37,9 @@ func generate(root string) (map[string]schema, error) {
 		s = maps.Clone(s) // the schema may be a definition in another one
 		s["$schema"] = "http://json-schema.org/draft-07/schema#"
 		s["$id"] = site + "schemas/" + name + ".json"
-		all[name] = s
+		if all[name], err = strict(s); err != nil {
+			return nil, fmt.Errorf("schema %s: %w", name, err)
+		}
 	}
 	return all, nil
 }
@@ -78,7 +80,7 @@ func configurations(g *generator) (map[string]schema, error) {
 			s = schema{"oneOf": forms}
 		}
 		s["title"] = "Configuration of " + d.Name
-		s["description"] = d.Summary + ". " + site + folderOf(d) + ".html"
+		s["description"] = d.Summary + ".\n" + site + folderOf(d) + ".html"
 		all[fileOf(d)] = s
 	}
 	return all, nil
@@ -128,7 +130,7 @@ func admissionConfiguration(g *generator, definitions map[string]schema) (schema
 	s["properties"].(schema)["plugins"].(schema)["items"] = entry
 	s["definitions"] = definitions
 	s["title"] = "AdmissionConfiguration"
-	s["description"] = "Configurations of admission plugins, for --admission-control-config-file. " + site +
+	s["description"] = "Configurations of admission plugins, for --admission-control-config-file.\n" + site +
 		"docs/plugins.html"
 	return s.withKinds("AdmissionConfiguration", "apiserver.config.k8s.io/v1", "apiserver.config.k8s.io/v1alpha1"), nil
 }
@@ -148,7 +150,7 @@ func snapshot(g *generator) (schema, error) {
 	header.withKinds(live.Kind, live.APIVersion)
 	return schema{
 		"title":       "Snapshot",
-		"description": "The objects that admission reads in a cluster, by gatehouse snapshot. " + site + "docs/review.html",
+		"description": "The objects that admission reads in a cluster, by gatehouse snapshot.\n" + site + "docs/review.html",
 		"if":          schema{"properties": schema{"kind": schema{"const": live.Kind}}, "required": []any{"kind"}},
 		"then":        header,
 		"else":        object(),
@@ -191,7 +193,7 @@ func suites(g *generator) (schema, error) {
 		},
 	}
 	s["title"] = suite.Kind
-	s["description"] = "A suite of cases with the verdicts that are expected, for gatehouse test. " + site + "docs/test.html"
+	s["description"] = "A suite of cases with the verdicts that are expected, for gatehouse test.\n" + site + "docs/test.html"
 	return s.withKinds(suite.Kind, suite.APIVersion), nil
 }
 

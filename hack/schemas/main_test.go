@@ -43,13 +43,14 @@ func TestSchemasAreCurrent(t *testing.T) {
 	}
 }
 
-// schemaNames returns the names of the files in docs/schemas.
+// schemaNames returns the names of the schemas in docs/schemas.
 func schemaNames(t *testing.T) []string {
 	t.Helper()
 	files, err := filepath.Glob(filepath.Join(root, folder, "*.json"))
 	if err != nil || len(files) < 10 {
 		t.Fatalf("%d schemas, %v", len(files), err)
 	}
+	files = slices.DeleteFunc(files, func(file string) bool { return filepath.Base(file) == filepath.Base(catalogFile) })
 	for i := range files {
 		files[i] = strings.TrimSuffix(filepath.Base(files[i]), ".json")
 	}
