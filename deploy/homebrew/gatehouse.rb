@@ -2,7 +2,6 @@
 class Gatehouse < Formula
   desc "Kubernetes admission control as a system of its own"
   homepage "https://gatehouse.dev"
-  version "@VERSION@"
   license "Apache-2.0"
 
   on_macos do
