@@ -113,6 +113,7 @@ func TestFilesAreCurrent(t *testing.T) {
 			rights...),
 		dir + "files/podpresets.yaml": read(t, "../../removed/apis/settings/v1alpha1/podpresets.yaml"),
 		dir + "files/dashboard.json":  read(t, "../../deploy/grafana/gatehouse-admission.json"),
+		dir + "files/rules.yaml":      read(t, "../../deploy/prometheus/gatehouse.rules.yaml"),
 		schema:                        values,
 	} {
 		if *update {
@@ -162,6 +163,7 @@ volumeMounts: [{name: k, mountPath: /k, readOnly: true}]
 callers: {clientCA: authority, tokenIssuer: "https://issuer.example.com", tokenKeys: keys}
 networkPolicy: {egress: [{ports: [{port: 443}]}], apiServers: [192.0.2.0/28], peers: [{podSelector: {}}]}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true, labels: {release: rules}}
 dashboard: {enabled: true}
 `
 
@@ -325,6 +327,7 @@ func TestValues(t *testing.T) {
 		"NetworkPolicy gatehouse spec.ingress": `[{"from":[{"ipBlock":{"cidr":"192.0.2.0/28"}},` +
 			`{"podSelector":{}}],"ports":[{"port":"https","protocol":"TCP"}]}]`,
 		"ServiceMonitor gatehouse metadata.labels.release":                    `"prometheus"`,
+		"PrometheusRule gatehouse metadata.labels.release":                    `"rules"`,
 		"ConfigMap gatehouse-dashboard metadata.labels.grafana_dashboard":     `"1"`,
 		"Job gatehouse-uninstall metadata.annotations.helm$sh/hook":           `"pre-delete"`,
 		"Job gatehouse-uninstall spec.template.spec.serviceAccountName":       `"gatehouse"`,
@@ -345,6 +348,13 @@ func TestValues(t *testing.T) {
 		if err != nil || string(got) != want {
 			t.Errorf("%s: got %s, %v, want %s", where, got, err, want)
 		}
+	}
+	var rules any
+	if err := yaml.Unmarshal(read(t, "../../deploy/prometheus/gatehouse.rules.yaml"), &rules); err != nil {
+		t.Fatal(err)
+	}
+	if diff := cmp.Diff(rules, objects["PrometheusRule gatehouse"].Object["spec"]); diff != "" {
+		t.Errorf("-deploy/prometheus +PrometheusRule\n%s", diff)
 	}
 	dashboard, _, _ := unstructured.NestedString(objects["ConfigMap gatehouse-dashboard"].Object, "data",
 		"gatehouse-admission.json")

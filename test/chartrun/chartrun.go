@@ -73,6 +73,7 @@ configuration: {PodNodeSelector: {podNodeSelectorPluginConfig: {clusterDefaultNo
 flags: [--v=2]
 image: {repository: registry.example.com/gatehouse-webhook, tag: v1}
 serviceMonitor: {enabled: true, labels: {release: prometheus}}
+prometheusRule: {enabled: true}
 dashboard: {enabled: true}
 networkPolicy: {egress: [{ports: [{port: 443}]}]}
 `
@@ -197,22 +198,23 @@ func (r *run) install(objects []*unstructured.Unstructured, config *rest.Config)
 		metav1.CreateOptions{}); err != nil && !apierrors.IsAlreadyExists(err) {
 		r.Fatal(err)
 	}
-	definition := &unstructured.Unstructured{}
-	content, err := os.ReadFile(filepath.Join(os.Getenv(programs), "crds",
-		"monitoring.coreos.com_servicemonitors.yaml"))
-	if err == nil {
-		err = yaml.Unmarshal(content, &definition.Object)
-	}
-	if err == nil {
-		_, err = r.of(definition).Create(r.Context(), definition, metav1.CreateOptions{})
-	}
-	if err != nil {
-		r.Fatal(err)
+	for _, plural := range []string{"servicemonitors", "prometheusrules"} {
+		definition := &unstructured.Unstructured{}
+		content, err := os.ReadFile(filepath.Join(os.Getenv(programs), "crds", "monitoring.coreos.com_"+plural+".yaml"))
+		if err == nil {
+			err = yaml.Unmarshal(content, &definition.Object)
+		}
+		if err == nil {
+			_, err = r.of(definition).Create(r.Context(), definition, metav1.CreateOptions{})
+		}
+		if err != nil {
+			r.Fatal(err)
+		}
 	}
 	for _, object := range objects {
 		servertest.Retry(r, object.GetKind()+" to be known", func() error {
 			_, err := r.of(object).Create(r.Context(), object, strictly)
-			if apierrors.IsNotFound(err) && object.GetKind() == "ServiceMonitor" { // until its definition is served
+			if apierrors.IsNotFound(err) && object.GroupVersionKind().Group == "monitoring.coreos.com" { // until it is served
 				return err
 			}
 			if err != nil {

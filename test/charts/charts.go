@@ -45,8 +45,8 @@ func Put(ctx context.Context, dir string) error {
 	return nil
 }
 
-// PutServiceMonitors copies the CustomResourceDefinitions of Prometheus Operator, which that of
-// ServiceMonitors is among, into a directory.
+// PutServiceMonitors copies the CustomResourceDefinitions of Prometheus Operator, which those of
+// ServiceMonitors and PrometheusRules are among, into a directory.
 func PutServiceMonitors(ctx context.Context, dir string) error {
 	c := chart{"", "example/prometheus-operator-crd", "github.com/prometheus-operator/prometheus-operator", "v0.85.0",
 		"h1:M5xLCLEoaW2IJfnuCwFzzpL+jSVQu3KGT84Pye+fW8s="}
