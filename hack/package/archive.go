@@ -82,7 +82,7 @@ func writeZip(w io.Writer, files []entry, at time.Time) error {
 }
 
 // Chart.yaml has the version that the documents install; a packed chart has that of the programs.
-var chartVersion = regexp.MustCompile(`(?m)^(version|appVersion): .*$`)
+var chartVersion = regexp.MustCompile(`(?m)^(version: |appVersion: | +image: ghcr\.io/gatehouse/gatehouse-webhook:).*$`)
 
 // writeChart writes the Helm chart as helm package does, with the version of the programs.
 func writeChart(p program, out string) error {
@@ -100,7 +100,7 @@ func writeChart(p program, out string) error {
 			return err
 		}
 		if name == "Chart.yaml" {
-			content = chartVersion.ReplaceAll(content, []byte("${1}: "+p.version))
+			content = chartVersion.ReplaceAll(content, []byte("${1}"+p.version))
 		}
 		files = append(files, entry{name: path.Join(gatehouse, filepath.ToSlash(name)), content: content})
 		return nil

@@ -248,7 +248,7 @@ func testDocument(t *testing.T, version, release string) {
 	}
 }
 
-// testChart renders the packed chart, whose pods have the image of the same version.
+// testChart renders the packed chart, whose pods have the image of the same version, which it names for Artifact Hub.
 func testChart(t *testing.T, version, release string) {
 	bin := t.TempDir()
 	if err := charts.BuildHelm(t.Context(), bin); err != nil {
@@ -257,6 +257,13 @@ func testChart(t *testing.T, version, release string) {
 	rendered := runShell(t, release, `"$1" template gatehouse "$2"`, filepath.Join(bin, "helm"), "gatehouse-"+version+".tgz")
 	if want := "image: ghcr.io/gatehouse/gatehouse-webhook:" + version + "\n"; !strings.Contains(rendered, want) {
 		t.Errorf("it has no %q:\n%s", want, rendered)
+	}
+	described := runShell(t, release, `tar --extract --to-stdout --file="$1" gatehouse/Chart.yaml`, "gatehouse-"+version+".tgz")
+	for _, want := range []string{"\nversion: " + version + "\n", "\nappVersion: " + version + "\n",
+		" image: ghcr.io/gatehouse/gatehouse-webhook:" + version + "\n"} {
+		if !strings.Contains(described, want) {
+			t.Errorf("Chart.yaml has no %q:\n%s", want, described)
+		}
 	}
 }
 
