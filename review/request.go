@@ -16,6 +16,7 @@ import (
 
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
+	"k8s.io/apimachinery/pkg/api/meta"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -82,6 +83,13 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	if q.UserInfo.Username != "" {
 		c.as = userOf(&q.UserInfo)
 	}
+	switch isNamespaced := mapping.Scope.Name() == meta.RESTScopeNameNamespace; {
+	case isNamespaced && c.namespace == "":
+		c.namespace = r.namespace()
+	case !isNamespaced && c.namespace != "" && mapping.GroupVersionKind.GroupKind() != namespaceKind:
+		return nil, nil, fmt.Errorf("AdmissionReview: request.namespace: %q: %s are in no namespace", q.Namespace,
+			resource.Resource)
+	}
 	whole := old != nil && old.GroupVersionKind().GroupKind() == mapping.GroupVersionKind.GroupKind()
 	if whole {
 		if err := r.load(ctx, old.DeepCopy()); err != nil {
@@ -125,7 +133,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	if object.SetName(q.Name); q.Name == "" && c.body != nil {
 		object.SetName(c.body.GetName())
 	}
-	object.SetNamespace(q.Namespace)
+	object.SetNamespace(c.namespace)
 	return c, object, setOptions(c, q)
 }
 

@@ -19,6 +19,8 @@ import (
 type caseRow struct {
 	Case
 	set []setting
+	// input is the path of the celtest input that Object is; empty if Object is an object.
+	input string
 }
 
 // caseFields are the fields of a case, or of a row of a table.
@@ -45,6 +47,10 @@ type caseFields struct {
 	//
 	//schema:allOf [{"$ref": "#/definitions/object"}]
 	Object yaml.Node
+	// Input is the path of an input file of celtest, Kubernetes' own tester of policies, in place of the object.
+	//
+	//schema:minLength 1
+	Input *string
 	// Set are fields of the object by their paths, such as spec.containers[0].image, with their values; null
 	// removes a field.
 	//
@@ -94,10 +100,14 @@ func (r *reader) readCase(n *yaml.Node, path string, above caseRow, s *Suite) {
 		c.Before = r.readDocuments(fields.Before, path+".before")
 	}
 	if !fields.Object.IsZero() {
-		c.Object = r.readObject(&fields.Object, path+".object")
+		c.Object, c.input = r.readObject(&fields.Object, path+".object"), ""
 	}
 	if fields.File != nil && *fields.File != "" {
-		c.Object = r.readOne(fieldNode(n, "file"), path+".file", *fields.File)
+		c.Object, c.input = r.readOne(fieldNode(n, "file"), path+".file", *fields.File), ""
+	}
+	if fields.Input != nil && *fields.Input != "" {
+		c.input = r.resolvePath(*fields.Input)
+		c.Object = r.readInput(fieldNode(n, "input"), path+".input", c.input)
 	}
 	if !fields.Set.IsZero() {
 		c.set = append(slices.Clip(c.set), r.readSettings(&fields.Set, path+".set")...)
@@ -118,6 +128,9 @@ func (r *reader) readCase(n *yaml.Node, path string, above caseRow, s *Suite) {
 	}
 	if !fields.Object.IsZero() && fields.File != nil {
 		r.addError(n, "%s: file and object: only one can be given", path)
+	}
+	if fields.Input != nil && (fields.File != nil || !fields.Object.IsZero()) {
+		r.addError(n, "%s: input and object or file: only one can be given", path)
 	}
 	if len(r.errs) > before {
 		return
@@ -159,7 +172,7 @@ const maxName = 1 << 10
 // finish checks a case that has no table, and adds it to the suite.
 func (r *reader) finish(n *yaml.Node, path string, c *caseRow, s *Suite) {
 	if c.Object == nil {
-		r.addError(n, "%s: file or object: Required value", path)
+		r.addError(n, "%s: object, file or input: Required value", path)
 		return
 	}
 	if c.Expect.Verdict == "" {
@@ -184,6 +197,12 @@ func (r *reader) finish(n *yaml.Node, path string, c *caseRow, s *Suite) {
 	if err := input.CheckBounds(c.Object); err != nil {
 		r.addError(n, "%s.object: %w", path, err)
 		return
+	}
+	if c.input != "" {
+		if err := c.convertInput(); err != nil {
+			r.addError(n, "%s.input: %s: %w", path, c.input, err)
+			return
+		}
 	}
 	s.Cases = append(s.Cases, c.Case)
 }

@@ -321,13 +321,18 @@ func (r *reader) readFiles(n *yaml.Node, path, name string) []input.Document {
 		f.documents, f.errs = (&input.Reader{Within: r.within}).Read(context.Background(), []string{name})
 		r.files[name] = f
 		for _, err := range f.errs {
-			if errors.Is(err, input.ErrOutside) {
-				err = fmt.Errorf("%w: name a folder on the command line that has both, or have it in the suite's", err)
-			}
-			r.addError(n, "%s: %w", path, err)
+			r.addFileError(n, path, err)
 		}
 	}
 	return f.documents
+}
+
+// addFileError adds an error about a file that the suite names.
+func (r *reader) addFileError(n *yaml.Node, path string, err error) {
+	if errors.Is(err, input.ErrOutside) {
+		err = fmt.Errorf("%w: name a folder on the command line that has both, or have it in the suite's", err)
+	}
+	r.addError(n, "%s: %w", path, err)
 }
 
 // readOne reads the object of a file that has just one.

@@ -143,7 +143,7 @@ s.yaml:5: spec.cases[0].expect: it is a list, and must be a mapping`},
 		"a key of a case twice": {one(pod + ", expect: {verdict: Refused, verdict: Refused}"),
 			`s.yaml:5: key "verdict" is already there`},
 		"nothing to judge, nothing expected": {head + "  cases:\n  - {name: a}\n  - {name: b, " + pod + "}\n", `
-s.yaml:5: spec.cases[0]: file or object: Required value
+s.yaml:5: spec.cases[0]: object, file or input: Required value
 s.yaml:6: spec.cases[1].expect.verdict: Required value: Admitted or Refused`},
 		"a verdict that there isn't": {one(pod + ", expect: {verdict: Denied}"),
 			`s.yaml:5: spec.cases[0].expect.verdict: unknown value "Denied": it is one of Admitted, Refused`},

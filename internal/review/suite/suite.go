@@ -68,8 +68,10 @@ type Case struct {
 	// State are objects that exist besides the suite's. Before are objects that an administrator
 	// writes before the case, and that must be admitted.
 	State, Before []input.Document
-	// Object is the object that is written.
+	// Object is the object that is written, or the AdmissionReview of the request that is sent.
 	Object *unstructured.Unstructured
+	// Params is the object of the state with which a policy must be evaluated; nil for none.
+	Params *unstructured.Unstructured
 	// Operation is create, update, apply, delete or connect. Empty means update if the object exists,
 	// and otherwise create.
 	Operation string

@@ -4,6 +4,7 @@
 package verify
 
 import (
+	"cmp"
 	"fmt"
 	"slices"
 	"strings"
@@ -44,6 +45,9 @@ func (w *worker) judgeCase(t *task, c *suite.Case, out *Case, mark *review.Mark)
 			out.Differences, out.Because = nil, nil
 			left, err = w.restore(mark)
 		}
+	}
+	if err == nil && len(out.Differences) == 0 {
+		err = checkParams(c, result)
 	}
 	out.Seconds = time.Since(begin).Seconds()
 	switch {
@@ -105,6 +109,32 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 		return result, fmt.Errorf("object: %s", result.Message)
 	}
 	return result, nil
+}
+
+// checkParams returns an error if a case has params, and no policy was asked with them.
+func checkParams(c *suite.Case, r *review.Result) error {
+	if c.Params == nil {
+		return nil
+	}
+	decisions := []*v1alpha1.Decision{r.Decision}
+	for _, pods := range r.Pods {
+		decisions = append(decisions, pods.Decision, pods.Admission())
+	}
+	name := c.Params.GetName()
+	for _, d := range decisions {
+		if d == nil {
+			continue
+		}
+		for _, step := range d.Steps {
+			if step.OmittedCalls > 0 || slices.ContainsFunc(step.Calls, func(call v1alpha1.Call) bool {
+				return call.Param == name || call.Param == cmp.Or(c.Params.GetNamespace(), "default")+"/"+name
+			}) {
+				return nil
+			}
+		}
+	}
+	return fmt.Errorf("params: no policy was asked with %s: have a policy with its paramKind match the request, and the "+
+		"paramRef of its binding select it; or remove params", input.Named(c.Params))
 }
 
 // userOf returns the user of a case, or nil for an administrator.
