@@ -22,6 +22,7 @@ import (
 	"k8s.io/apimachinery/pkg/runtime"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/utils/ptr"
+	kjson "sigs.k8s.io/json"
 
 	"gatehouse.dev/internal/review/input"
 )
@@ -67,7 +68,12 @@ func (r *reader) readInput(n *yaml.Node, path, name string) *unstructured.Unstru
 // can't be given what the input says.
 func (c *caseRow) convertInput() error {
 	var in admissionInput
-	if err := runtime.DefaultUnstructuredConverter.FromUnstructuredWithValidation(c.Object.Object, &in, true); err != nil {
+	data, err := json.Marshal(c.Object.Object)
+	if err != nil {
+		return err
+	}
+	strict, err := kjson.UnmarshalStrict(data, &in)
+	if err := cmp.Or(err, errors.Join(strict...)); err != nil {
 		return err
 	}
 	if c.Operation != "" || c.Subresource != "" || c.As != nil {
@@ -197,21 +203,23 @@ func (in *admissionInput) resolveKind(q *admissionv1.AdmissionRequest) error {
 
 // resolveResource sets the resource of the request, by default that of its kind, and the subresource.
 func resolveResource(q *admissionv1.AdmissionRequest) error {
-	if err := merge(&q.Resource, "requestResource", ptr.Deref(q.RequestResource, q.Resource)); err != nil {
+	resource, kind := schema.GroupVersionResource(q.Resource), schema.GroupVersionKind(q.Kind)
+	asked := schema.GroupVersionResource(ptr.Deref(q.RequestResource, q.Resource))
+	if err := merge(&resource, "requestResource", asked); err != nil {
 		return err
 	}
 	if err := merge(&q.SubResource, "requestSubResource", q.RequestSubResource); err != nil {
 		return err
 	}
 	switch {
-	case q.Resource == (metav1.GroupVersionResource{}) && q.SubResource != "":
+	case resource.Empty() && q.SubResource != "":
 		return errors.New("request.resource: Required value with request.subResource")
-	case q.Resource == (metav1.GroupVersionResource{}):
-		plural, _ := meta.UnsafeGuessKindToResource(schema.GroupVersionKind(q.Kind)) // as celtest does
-		q.Resource = metav1.GroupVersionResource(plural)
-	case q.SubResource == "" && (q.Resource.Group != q.Kind.Group || q.Resource.Version != q.Kind.Version):
-		return fmt.Errorf("request.resource: %v: its group and version must be those of the kind, %v", q.Resource, q.Kind)
+	case resource.Empty():
+		resource, _ = meta.UnsafeGuessKindToResource(kind) // as celtest does
+	case q.SubResource == "" && resource.GroupVersion() != kind.GroupVersion():
+		return fmt.Errorf("request.resource: %v: its group and version must be those of the kind, %v", resource, kind)
 	}
+	q.Resource = metav1.GroupVersionResource(resource)
 	return nil
 }
 
