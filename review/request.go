@@ -76,7 +76,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	resource := schema.GroupVersionResource(q.Resource)
 	mapping, err := r.cluster.findResource(resource)
 	if err != nil {
-		return nil, nil, err
+		return nil, nil, fmt.Errorf("AdmissionReview: request.resource: %w", err)
 	}
 	c := &call{resource: *mapping, namespace: q.Namespace, name: q.Name, subresource: q.SubResource,
 		as: r.options.As, authorize: r.options.Authorize, query: url.Values{}}
@@ -87,8 +87,8 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	case isNamespaced && c.namespace == "":
 		c.namespace = r.namespace()
 	case !isNamespaced && c.namespace != "" && mapping.GroupVersionKind.GroupKind() != namespaceKind:
-		return nil, nil, fmt.Errorf("AdmissionReview: request.namespace: %q: %s are in no namespace", q.Namespace,
-			resource.Resource)
+		return nil, nil, fmt.Errorf("AdmissionReview: request.namespace: %q: %s are in no namespace: remove it. An input of "+
+			"celtest may have it in namespace and in metadata", q.Namespace, resource.Resource)
 	}
 	whole := old != nil && old.GroupVersionKind().GroupKind() == mapping.GroupVersionKind.GroupKind()
 	if whole {

@@ -132,7 +132,7 @@ failed    AdmissionReview        -:116
 failed    AdmissionReview        -:120
           AdmissionReview: request.operation: "COPY" is none of CREATE, UPDATE, DELETE, CONNECT
 failed    AdmissionReview        -:132
-          finding out how gates of example.com/v1 are served: no matches for example.com/v1, Resource=gates
+          AdmissionReview: request.resource: finding out how gates of example.com/v1 are served: no matches for example.com/v1, Resource=gates
 admitted  Pod shop/debugged      -:142
 5 admitted, 5 refused, 3 failed
 `

@@ -179,7 +179,9 @@ func suites(g *generator) (schema, error) {
 		schema{"if": ofVerdict("Admitted"), "then": without("by", "message", "matches")},
 		schema{"if": ofVerdict("Refused"), "then": without("object", "pods")},
 	}
-	row["not"] = schema{"required": []any{"file", "object"}}
+	row["not"] = schema{"anyOf": []any{schema{"required": []any{"file", "object"}},
+		schema{"required": []any{"file", "input"}}, schema{"required": []any{"object", "input"}}}}
+	row["if"], row["then"] = schema{"required": []any{"input"}}, without("operation", "subresource", "as")
 	s["definitions"] = schema{
 		"row": row, "expect": expect, "object": object(),
 		"case": schema{
@@ -188,7 +190,8 @@ func suites(g *generator) (schema, error) {
 			"else": schema{
 				"required":   []any{"expect"},
 				"properties": schema{"expect": schema{"required": []any{"verdict"}}},
-				"anyOf":      []any{schema{"required": []any{"object"}}, schema{"required": []any{"file"}}},
+				"anyOf": []any{schema{"required": []any{"object"}}, schema{"required": []any{"file"}},
+					schema{"required": []any{"input"}}},
 			},
 		},
 	}

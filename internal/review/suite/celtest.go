@@ -100,7 +100,8 @@ func (c *caseRow) convertInput() error {
 	c.State = slices.Clip(c.State)
 	for _, object := range []map[string]any{in.Namespace, in.Params} {
 		if object != nil {
-			c.State = append(c.State, input.Document{Source: c.Source, Object: &unstructured.Unstructured{Object: object}})
+			c.State = append(c.State, input.Document{Source: input.Source{File: c.input},
+				Object: &unstructured.Unstructured{Object: object}})
 		}
 	}
 	if in.Params != nil {
