@@ -92,7 +92,8 @@ func (c *caseRow) convertInput() error {
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]map[string]any{"object": in.Object, "oldObject": in.OldObject, "options": options} {
+	for name, value := range map[string]map[string]any{"object": in.Object, "oldObject": in.OldObject,
+		"options": options} {
 		if delete(request, name); value != nil {
 			request[name] = value
 		}
