@@ -80,24 +80,22 @@ func (c *caseRow) convertInput() error {
 		return errors.New("operation, subresource and as can't be given besides: the file has them as request.operation, " +
 			"request.subResource and request.userInfo")
 	}
-	q := in.Request
-	if q == nil {
-		q = &admissionv1.AdmissionRequest{}
+	q := cmp.Or(in.Request, &admissionv1.AdmissionRequest{})
+	for _, step := range []func(*admissionv1.AdmissionRequest) error{checkRequest, in.resolveKind, resolveResource,
+		in.resolveOperation, resolveOptions, in.resolveNames, in.resolveState} {
+		if err := step(q); err != nil {
+			return err
+		}
 	}
-	options, err := in.resolve(q)
-	if err != nil {
-		return err
+	for _, o := range in.objects() {
+		map[string]*runtime.RawExtension{"object": &q.Object, "oldObject": &q.OldObject}[o.name].Object = o
 	}
 	request, err := runtime.DefaultUnstructuredConverter.ToUnstructured(q)
 	if err != nil {
 		return err
 	}
-	for name, value := range map[string]map[string]any{"object": in.Object, "oldObject": in.OldObject,
-		"options": options} {
-		if delete(request, name); value != nil {
-			request[name] = value
-		}
-	}
+	c.Object = &unstructured.Unstructured{Object: map[string]any{"apiVersion": admissionv1.SchemeGroupVersion.String(),
+		"kind": "AdmissionReview", "request": request}}
 	c.State = slices.Clip(c.State)
 	for _, object := range []map[string]any{in.Namespace, in.Params} {
 		if object != nil {
@@ -108,27 +106,7 @@ func (c *caseRow) convertInput() error {
 	if in.Params != nil {
 		c.Params = &unstructured.Unstructured{Object: in.Params}
 	}
-	c.Object = &unstructured.Unstructured{Object: map[string]any{"apiVersion": admissionv1.SchemeGroupVersion.String(),
-		"kind": "AdmissionReview", "request": request}}
 	return nil
-}
-
-// resolve completes a request as the server does. It returns the options that the server is given.
-func (in *admissionInput) resolve(q *admissionv1.AdmissionRequest) (map[string]any, error) {
-	err := checkRequest(q)
-	for _, step := range []func(*admissionv1.AdmissionRequest) error{in.resolveKind, resolveResource, in.resolveOperation,
-		in.resolveNames} {
-		if err == nil {
-			err = step(q)
-		}
-	}
-	if err == nil {
-		err = in.checkState()
-	}
-	if err != nil {
-		return nil, err
-	}
-	return resolveOptions(q)
 }
 
 // checkRequest returns an error about a field of the request that the server computes itself, or doesn't take.
@@ -258,39 +236,39 @@ func (in *admissionInput) resolveOperation(q *admissionv1.AdmissionRequest) erro
 	return nil
 }
 
-// resolveOptions returns the options that the server is given. Fields that the object's kind doesn't have are errors by
+// resolveOptions sets the options that the server is given. Fields that the object's kind doesn't have are errors by
 // default, as in other cases.
-func resolveOptions(q *admissionv1.AdmissionRequest) (map[string]any, error) {
-	options := map[string]any{}
+func resolveOptions(q *admissionv1.AdmissionRequest) (err error) {
+	options, allowed := map[string]any{}, []string{"fieldManager", "fieldValidation"}
 	if len(q.Options.Raw) > 0 {
 		if err := json.Unmarshal(q.Options.Raw, &options); err != nil {
-			return nil, fmt.Errorf("request.options: %w", err)
+			return fmt.Errorf("request.options: %w", err)
 		}
 	}
-	operation := string(q.Operation)
-	kind, allowed := operation[:1]+strings.ToLower(operation[1:])+"Options", []string{"fieldManager", "fieldValidation"}
 	switch q.Operation {
 	case admissionv1.Connect:
 		if len(options) > 0 || q.DryRun != nil {
-			return nil, errors.New("request.options, request.dryRun: they can't be given to the server for CONNECT: remove them")
+			return errors.New("request.options, request.dryRun: they can't be given to the server for CONNECT: remove them")
 		}
-		return nil, nil
+		return nil
 	case admissionv1.Delete:
 		allowed = []string{"gracePeriodSeconds", "propagationPolicy"}
 	}
+	kind := string(q.Operation[:1]) + strings.ToLower(string(q.Operation[1:])) + "Options"
 	for name, value := range options {
 		switch {
 		case name == "kind" && value == kind, name == "apiVersion" && (value == "v1" || value == "meta.k8s.io/v1"),
 			slices.Contains(allowed, name):
 		default:
-			return nil, fmt.Errorf("request.options.%s: %v: it can't be given to the server for %s, which takes a %s with %s. "+
+			return fmt.Errorf("request.options.%s: %v: it can't be given to the server for %s, which takes a %s with %s. "+
 				"A dry run is request.dryRun", name, value, q.Operation, kind, strings.Join(allowed, " and "))
 		}
 	}
 	if q.Operation != admissionv1.Delete && options["fieldValidation"] == nil {
 		options["fieldValidation"] = metav1.FieldValidationStrict
 	}
-	return options, nil
+	q.Options.Raw, err = json.Marshal(options)
+	return err
 }
 
 // resolveNames sets the name and the namespace of the request, and the namespace of its objects. All that are given
@@ -339,20 +317,16 @@ func (in *admissionInput) resolveNames(q *admissionv1.AdmissionRequest) error {
 	return nil
 }
 
-// checkState checks the objects that become state. celtest needs neither their kinds nor their names.
-func (in *admissionInput) checkState() error {
-	if in.Namespace != nil {
-		namespace, want := &unstructured.Unstructured{Object: in.Namespace}, schema.GroupVersionKind{Version: "v1",
-			Kind: "Namespace"}
-		if namespace.GetAPIVersion() == "" && namespace.GetKind() == "" {
-			namespace.SetGroupVersionKind(want)
-		}
-		if namespace.GroupVersionKind() != want {
-			return fmt.Errorf("namespace: it is a %v, and must be a Namespace", namespace.GroupVersionKind())
-		}
+// resolveState checks the objects that become state. celtest needs neither their kinds nor the params' name.
+func (in *admissionInput) resolveState(*admissionv1.AdmissionRequest) error {
+	namespace, params := unstructured.Unstructured{Object: in.Namespace}, unstructured.Unstructured{Object: in.Params}
+	if in.Namespace != nil && namespace.GetAPIVersion() == "" && namespace.GetKind() == "" {
+		namespace.SetGroupVersionKind(schema.GroupVersionKind{Version: "v1", Kind: "Namespace"})
 	}
-	params := &unstructured.Unstructured{Object: in.Params}
-	if in.Params != nil && (params.GetAPIVersion() == "" || params.GetKind() == "" || params.GetName() == "") {
+	switch {
+	case in.Namespace != nil && (namespace.GetAPIVersion() != "v1" || namespace.GetKind() != "Namespace"):
+		return fmt.Errorf("namespace: it is a %v, and must be a Namespace", namespace.GroupVersionKind())
+	case in.Params != nil && (params.GetAPIVersion() == "" || params.GetKind() == "" || params.GetName() == ""):
 		return errors.New("params: apiVersion, kind and metadata.name must be set: the server stores them, and a binding's " +
 			"paramRef selects them")
 	}

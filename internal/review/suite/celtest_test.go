@@ -6,6 +6,7 @@ package suite_test
 import (
 	"encoding/json"
 	"errors"
+	"maps"
 	"os"
 	"path/filepath"
 	"strings"
@@ -86,7 +87,9 @@ request:
 				t.Fatal(err)
 			}
 			c := suites[0].Cases[0]
-			request, err := json.Marshal(c.Object.Object["request"])
+			fields := c.Object.Object["request"].(map[string]any)
+			maps.DeleteFunc(fields, func(_ string, value any) bool { return value == nil })
+			request, err := json.Marshal(fields)
 			if err != nil {
 				t.Fatal(err)
 			}
