@@ -187,11 +187,11 @@ func TestActionCommentIsNeverGreenByMistake(t *testing.T) {
 	p := newPullRequest(t)
 	if output, code := p.review(t, []string{"nginx"}, "state", "missing.yaml"); code != 2 || len(p.all) != 1 ||
 		!strings.Contains(p.all[0].Body, "**gatehouse review: nothing was judged; the job's log says why**") {
-		t.Errorf("it ended with %d and the comments %q\n%s", code, p.all, output)
+		t.Errorf("it ended with %d and the comments %+v\n%s", code, p.all, output)
 	}
 	if output, code := p.review(t, []string{"nginx"}, "files", "pod.yaml\nmissing.yaml"); code != 2 || len(p.all) != 2 ||
 		!strings.Contains(p.all[1].Body, "1 admitted, 0 refused, 1 failed") || !strings.Contains(p.all[1].Body, "| missing.yaml | failed |") {
-		t.Errorf("it ended with %d and the comments %q\n%s", code, p.all, output)
+		t.Errorf("it ended with %d and the comments %+v\n%s", code, p.all, output)
 	}
 	if output, code := p.review(t, []string{"nginx"}, "comment", "yes"); code != 2 || len(p.all) != 2 ||
 		!strings.Contains(output, "the input comment is yes, and neither true nor false") {
