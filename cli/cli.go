@@ -13,6 +13,7 @@ import (
 	"os"
 	"os/signal"
 	"path/filepath"
+	"slices"
 	"strings"
 	"syscall"
 
@@ -35,16 +36,19 @@ const (
 // Main runs the gatehouse command with these plugins, in this run order, and ends the process. If
 // the program is called kube-apiserver or etcd, Main runs that program instead.
 func Main(plugins []plugin.Descriptor) {
+	args := os.Args[1:]
 	switch programName() {
 	case kubeAPIServerName:
 		os.Exit(kubeAPIServer(plugins))
 	case etcdName:
 		etcd(os.Args)
+	case kubectlCompletionName:
+		args = slices.Insert(args, 0, cobra.ShellCompRequestCmd)
 	}
 	// A reader that ends early, as head does, doesn't keep a command from removing its temporary files.
 	signal.Ignore(syscall.SIGPIPE)
-	ctx := context.WithValue(commandline.UntilSignal(), programArguments{}, os.Args[1:])
-	os.Exit(Run(ctx, plugins, os.Args[1:], os.Stdout, os.Stderr))
+	ctx := context.WithValue(commandline.UntilSignal(), programArguments{}, args)
+	os.Exit(Run(ctx, plugins, args, os.Stdout, os.Stderr))
 }
 
 // programName returns the name under which the program was started.

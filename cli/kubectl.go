@@ -15,6 +15,10 @@ import (
 // kubectlPluginName is the name under which kubectl runs the program, for kubectl gatehouse.
 const kubectlPluginName = "kubectl-gatehouse"
 
+// kubectlCompletionName is the name under which kubectl runs the program to complete a command line of
+// kubectl gatehouse. It gets the words of the line.
+const kubectlCompletionName = "kubectl_complete-gatehouse"
+
 // nameAsPlugin makes the help, the examples and the messages of all commands say how users call them as
 // a plugin of kubectl.
 func nameAsPlugin(root *cobra.Command) {

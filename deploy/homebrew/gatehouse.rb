@@ -29,6 +29,7 @@ class Gatehouse < Formula
   def install
     bin.install "gatehouse"
     bin.install_symlink bin/"gatehouse" => "kubectl-gatehouse"
+    bin.install_symlink bin/"gatehouse" => "kubectl_complete-gatehouse"
     bash_completion.install "completions/gatehouse.bash" => "gatehouse"
     zsh_completion.install "completions/_gatehouse"
     fish_completion.install "completions/gatehouse.fish"

@@ -301,6 +301,7 @@ const installed = `
 version=$(gatehouse version)
 test "$(kubectl-gatehouse version)" = "$version"
 test "$(kubectl gatehouse version)" = "$version"
+kubectl __complete gatehouse revi | grep -q ^review
 gatehouse-webhook --help >/dev/null
 bash -ec '. /usr/share/bash-completion/completions/gatehouse; complete -p gatehouse'
 cat >/packages/pod.yaml <<END
@@ -325,7 +326,7 @@ echo "bind-address: 127.0.0.1" >/etc/gatehouse/gatehouse.yaml
 dpkg --install "$1"
 grep bind-address: /etc/gatehouse/gatehouse.yaml
 dpkg --remove gatehouse
-for name in gatehouse kubectl-gatehouse gatehouse-webhook; do test ! -L /usr/bin/$name -a ! -e /usr/bin/$name; done
+for name in gatehouse kubectl-gatehouse kubectl_complete-gatehouse gatehouse-webhook; do test ! -L /usr/bin/$name -a ! -e /usr/bin/$name; done
 grep bind-address: /etc/gatehouse/gatehouse.yaml
 dpkg --purge gatehouse
 test ! -e /etc/gatehouse
@@ -343,7 +344,7 @@ rpm --verify --nodeps gatehouse
 grep -q Apache /usr/share/licenses/gatehouse/LICENSE
 test -f /usr/share/zsh/site-functions/_gatehouse
 rpm --erase gatehouse
-for name in gatehouse kubectl-gatehouse gatehouse-webhook; do test ! -L /usr/bin/$name -a ! -e /usr/bin/$name; done
+for name in gatehouse kubectl-gatehouse kubectl_complete-gatehouse gatehouse-webhook; do test ! -L /usr/bin/$name -a ! -e /usr/bin/$name; done
 `, installed))
 	t.Log(out)
 }

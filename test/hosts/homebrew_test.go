@@ -64,6 +64,7 @@ func TestHomebrew(t *testing.T) {
 		}
 	}
 	want = append(want, "bin: gatehouse", "bin: kubectl-gatehouse -> bin/gatehouse",
+		"bin: kubectl_complete-gatehouse -> bin/gatehouse",
 		"bash: completions/gatehouse.bash as gatehouse", "zsh: completions/_gatehouse", "fish: completions/gatehouse.fish")
 	if got := strings.Split(strings.TrimSpace(string(out)), "\n"); !slices.Equal(got, want) {
 		t.Errorf("the formula says\n%s\nwant\n%s", out, strings.Join(want, "\n"))

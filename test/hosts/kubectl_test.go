@@ -24,8 +24,10 @@ func TestKubectlPlugin(t *testing.T) {
 		t.Fatal(err)
 	}
 	tools := t.TempDir()
-	if err := os.Symlink(filepath.Join(bin, "gatehouse"), filepath.Join(tools, "kubectl-gatehouse")); err != nil {
-		t.Fatal(err)
+	for _, name := range []string{"kubectl-gatehouse", "kubectl_complete-gatehouse"} {
+		if err := os.Symlink(filepath.Join(bin, "gatehouse"), filepath.Join(tools, name)); err != nil {
+			t.Fatal(err)
+		}
 	}
 	work := t.TempDir()
 	write(t, filepath.Join(work, "good.yaml"), fmt.Sprintf(pod, "nginx"))
@@ -40,6 +42,9 @@ func TestKubectlPlugin(t *testing.T) {
 	}
 	if out, code := run("plugin", "list"); code != 0 || !strings.Contains(out, filepath.Join(tools, "kubectl-gatehouse")) {
 		t.Errorf("kubectl plugin list: exit code %d\n%s", code, out)
+	}
+	if out, code := run("__complete", "gatehouse", "review", "--output", "mark"); code != 0 || !strings.Contains(out, "\nmarkdown\n") {
+		t.Errorf("kubectl's completion: exit code %d\n%s", code, out)
 	}
 	for _, c := range []struct {
 		args []string

@@ -12,6 +12,9 @@ import (
 
 // Nothing in an object makes reading it take minutes, or an error of megabytes.
 func TestBounds(t *testing.T) {
+	if testing.Short() {
+		t.Skip("it reads documents of many megabytes")
+	}
 	long, digits := strings.Repeat("x", 3<<20), strings.Repeat("1", 3_000_000)
 	pod := func(cpu string) string {
 		return "{apiVersion: v1, kind: Pod, metadata: {name: p}, spec: {containers: [{name: c, resources: {requests: {cpu: " + cpu + "}}}]}}"
