@@ -3,8 +3,8 @@
 
 // Package collect sets the collector for a server. A start collects little, because most of what it
 // makes stays. Once the start is over, what only the start needed is given back, the program's own
-// pages as well. A server that is ready gets more room than by Go's rule, and gives memory back when
-// there is less to do.
+// pages as well. A server that is ready and keeps little gets more room than by Go's rule, and gives
+// memory back when there is less to do.
 //
 // Each part pays more than 10 % of a row of the benchmarks (bench), on two cores:
 //

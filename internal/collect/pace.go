@@ -13,10 +13,13 @@ import (
 )
 
 const (
-	// servingPercent is how much a server that is ready may allocate between two collections, in
-	// percent of what it keeps. With Go's rule, 100, creates with 32 clients take 1.13 times the
-	// processor time.
-	servingPercent = 200
+	// mostPercent is how much a server that is ready and keeps little may allocate between two
+	// collections, in percent of what it keeps. With Go's rule, 100, creates with 32 clients take 1.13
+	// times the processor time.
+	mostPercent = 200
+	// enough is how much that is at most, in bytes, unless a server keeps more than that: then Go's
+	// rule gives it as much again. More room buys no time then, and costs gigabytes.
+	enough = 384 << 20
 	// tick is how long a server must have been calm to give memory back.
 	tick = 8 * time.Second
 	// calm is what a server without work allocates in a tick at most, in bytes.
@@ -28,9 +31,9 @@ const (
 )
 
 // FollowLoad gives back what the start of a server needed, once the server has settled. From then on
-// until over is closed, it gives the collector more room, and gives memory back when the server is
-// calm after work. After 8,000 pods that is a sixth of the memory. Call it when a server is ready. An
-// explicit GOGC or GOMEMLIMIT takes precedence.
+// until over is closed, it gives the collector room by what the server keeps, and gives memory back
+// when the server is calm after work. After 8,000 pods that is a sixth of the memory. Call it when a
+// server is ready. An explicit GOGC or GOMEMLIMIT takes precedence.
 func FollowLoad(over <-chan struct{}) {
 	select {
 	case <-over:
@@ -45,8 +48,9 @@ func follow(over <-chan struct{}) {
 		return
 	}
 	KeepToContainer()
-	defer debug.SetGCPercent(debug.SetGCPercent(servingPercent))
-	before := allocated()
+	set := mostPercent
+	defer debug.SetGCPercent(debug.SetGCPercent(set))
+	before := read("/gc/heap/allocs:bytes")
 	given := before
 	ticks := time.NewTicker(tick)
 	defer ticks.Stop()
@@ -56,7 +60,12 @@ func follow(over <-chan struct{}) {
 			return
 		case <-ticks.C:
 		}
-		now := allocated()
+		// To set it stops all goroutines for a moment.
+		if now := percentFor(read("/gc/heap/live:bytes")); now < set-5 || now > set+5 {
+			debug.SetGCPercent(now)
+			set = now
+		}
+		now := read("/gc/heap/allocs:bytes")
 		if shouldGiveBack(now-before, now-given) {
 			debug.FreeOSMemory()
 			given = now
@@ -78,9 +87,17 @@ func shouldGiveBack(lastTick, sinceGiven uint64) bool {
 	return lastTick < calm && sinceGiven >= worthwhile
 }
 
-// allocated returns how many bytes the process has allocated so far.
-func allocated() uint64 {
-	read := []metrics.Sample{{Name: "/gc/heap/allocs:bytes"}}
-	metrics.Read(read)
-	return read[0].Value.Uint64()
+// percentFor returns the percentage for a server that keeps so many bytes.
+func percentFor(kept uint64) int {
+	if kept == 0 { // nothing was collected yet
+		return mostPercent
+	}
+	return int(min(max(enough*100/kept, 100), mostPercent))
+}
+
+// read returns one of the runtime's metrics.
+func read(name string) uint64 {
+	samples := []metrics.Sample{{Name: name}}
+	metrics.Read(samples)
+	return samples[0].Value.Uint64()
 }

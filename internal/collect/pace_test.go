@@ -21,7 +21,7 @@ func TestFollow(t *testing.T) {
 		defer close(ended)
 		follow(over)
 	}()
-	for percent() != servingPercent {
+	for percent() != mostPercent {
 		runtime.Gosched()
 	}
 	close(over)
@@ -37,6 +37,15 @@ func TestFollow(t *testing.T) {
 				t.Errorf("with %s it is %d", variable, got)
 			}
 		})
+	}
+}
+
+// As much garbage as is kept, and where little is kept twice as much.
+func TestPercentFor(t *testing.T) {
+	for mb, want := range map[uint64]int{0: 200, 1: 200, 192: 200, 256: 150, 384: 100, 4096: 100} {
+		if got := percentFor(mb << 20); got != want {
+			t.Errorf("with %d MB it is %d, want %d", mb, got, want)
+		}
 	}
 }
 
