@@ -28,7 +28,7 @@ import (
 )
 
 // rightsTimeout bounds what a plugin does in the background, as writing events.
-const rightsTimeout = 30 * time.Second
+const rightsTimeout = 2 * time.Minute
 
 // A plugin's Access has nothing that the plugin never uses; that it has all that it uses is held by
 // plugintest, in every test of every plugin.

@@ -139,7 +139,7 @@ func TestAccessIsNoMoreThanNeeded(t *testing.T) {
 					built.Validate(t, r)
 				}
 			}
-			for end := time.Now().Add(30 * time.Second); ; time.Sleep(time.Millisecond) { // events are written later
+			for end := time.Now().Add(2 * time.Minute); ; time.Sleep(time.Millisecond) { // events are written later
 				got, want := cluster.Rights(), d.Rights()
 				if slices.Equal(got, want) || len(got) == 0 && len(want) == 0 {
 					return

@@ -331,7 +331,7 @@ func decode[T any](t testing.TB, data []byte) T {
 // waitFor polls for what informers bring.
 func waitFor(t testing.TB, what string, done func() bool) {
 	t.Helper()
-	for deadline := time.Now().Add(20 * time.Second); !done(); time.Sleep(time.Millisecond) {
+	for deadline := time.Now().Add(2 * time.Minute); !done(); time.Sleep(time.Millisecond) {
 		if time.Now().After(deadline) {
 			t.Fatalf("waiting for %s took too long", what)
 		}

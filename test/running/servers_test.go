@@ -146,7 +146,7 @@ func (m *member) follow(t *testing.T, namespace string, options metav1.ListOptio
 }
 
 // next returns the next event, and the name of its ConfigMap.
-func (f *follower) next() (watch.Event, string) { return f.within(20 * time.Second) }
+func (f *follower) next() (watch.Event, string) { return f.within(2 * time.Minute) }
 
 // within is next with a limit.
 func (f *follower) within(limit time.Duration) (watch.Event, string) {
@@ -334,7 +334,7 @@ func TestServersDown(t *testing.T) {
 	two.Suspend(t)
 	began := time.Now()
 	some := one.expect(t, namespace, "a")
-	if took := time.Since(began); took > 2*peers.AnswerTimeout {
+	if took := time.Since(began); took > 10*peers.AnswerTimeout { // long before a request times out
 		t.Errorf("the list took %s", took)
 	}
 	said := one.warned()
@@ -353,7 +353,7 @@ func TestServersDown(t *testing.T) {
 	if said := one.warned(); !strings.Contains(said, label(1)) || !strings.Contains(said, label(2)) {
 		t.Errorf("the watch begins with the warning %q", said)
 	}
-	if took := time.Since(began); took > peers.AnswerTimeout {
+	if took := time.Since(began); took >= 2*peers.AnswerTimeout { // as if it were asked both times
 		t.Errorf("asking again took %s", took)
 	}
 	one.decide(t, namespace, "d")
@@ -375,7 +375,7 @@ func TestServersDown(t *testing.T) {
 		t.Errorf("the server warns %q", said)
 	}
 	// A minute later the third server counts as ended.
-	if e, _ := watching.within(90 * time.Second); e.Type != watch.Error ||
+	if e, _ := watching.within(3 * time.Minute); e.Type != watch.Error ||
 		!strings.Contains(apierrors.FromObject(e.Object).Error(), label(2)+" has ended") {
 		t.Errorf("after the server's end: %v", e)
 	}

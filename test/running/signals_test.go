@@ -33,7 +33,7 @@ const (
 	interrupted = 128 + int(syscall.SIGINT)
 	terminated  = 128 + int(syscall.SIGTERM)
 	// hangs is how long a process may take to end before it is said to hang.
-	hangs = 20 * time.Second
+	hangs = time.Minute
 )
 
 // A running is a process that is one of gatehouse's commands.

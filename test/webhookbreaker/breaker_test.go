@@ -156,7 +156,7 @@ func TestBesideATenantsFailures(t *testing.T) {
 						}
 					})
 				}
-				for range 5 { // for three timeouts, at least, which are a second each
+				for range 5 { // of which at least two follow one another
 					if err := <-failed; (err == nil) != (policy == admissionregistrationv1.Ignore) {
 						t.Errorf("the tenant's write: %v", err)
 					}

@@ -58,8 +58,8 @@ func create(ctx context.Context, ns, name string) error {
 	return err
 }
 
-// install has a validating webhook asked about ConfigMaps in the namespace, for a second at most, and
-// waits until it is. It returns what deletes the configuration; so does the test's end.
+// install has a validating webhook asked about ConfigMaps in the namespace, and waits until it is. It
+// returns what deletes the configuration; so does the test's end.
 func install(t *testing.T, ns string, b *webhooktest.Server, policy admissionregistrationv1.FailurePolicyType) func() {
 	t.Helper()
 	return installAt(t, ns, b, b.ClientConfig("/"), policy)
@@ -87,7 +87,10 @@ func installAt(t *testing.T, ns string, b *webhooktest.Server, at admissionregis
 	return remove
 }
 
-// configuration is that of a webhook that is asked about ConfigMaps in the namespace, for a second at most.
+// timeout is how many seconds a call may take. On a busy machine a second is too little for an answer.
+const timeout = 5
+
+// configuration is that of a webhook that is asked about ConfigMaps in the namespace.
 func configuration(prefix, ns string, at admissionregistrationv1.WebhookClientConfig,
 	policy admissionregistrationv1.FailurePolicyType) *admissionregistrationv1.ValidatingWebhookConfiguration {
 	none := admissionregistrationv1.SideEffectClassNone
@@ -95,7 +98,7 @@ func configuration(prefix, ns string, at admissionregistrationv1.WebhookClientCo
 		ObjectMeta: metav1.ObjectMeta{GenerateName: prefix + "-"},
 		Webhooks: []admissionregistrationv1.ValidatingWebhook{{
 			Name: "breaker.example.com", ClientConfig: at, SideEffects: &none,
-			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(1)), FailurePolicy: &policy,
+			AdmissionReviewVersions: []string{"v1"}, TimeoutSeconds: new(int32(timeout)), FailurePolicy: &policy,
 			NamespaceSelector: &metav1.LabelSelector{MatchLabels: map[string]string{corev1.LabelMetadataName: ns}},
 			Rules: []admissionregistrationv1.RuleWithOperations{{
 				Operations: []admissionregistrationv1.OperationType{"CREATE"},

@@ -14,6 +14,7 @@ import (
 	rbacv1 "k8s.io/api/rbac/v1"
 	apierrors "k8s.io/apimachinery/pkg/api/errors"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
+	"k8s.io/apimachinery/pkg/util/rand"
 	"k8s.io/client-go/kubernetes"
 	"k8s.io/client-go/metadata"
 
@@ -69,8 +70,7 @@ func TestRemoveNamespace(t *testing.T) {
 		}, left: []string{`leases.coordination.k8s.io "gatehouse"`}},
 	} {
 		t.Run(name, func(t *testing.T) {
-			i := installations.Installation{Name: "gatehouse", Namespace: strings.ToLower(strings.NewReplacer(" ", "-", "'", "",
-				",", "").Replace("removed " + name))}
+			i := installations.Installation{Name: "gatehouse", Namespace: "removed-" + rand.String(8)}
 			if err := i.MakeNamespace(t.Context(), client); err != nil {
 				t.Fatal(err)
 			}
@@ -102,24 +102,26 @@ func TestNamespacesThatStay(t *testing.T) {
 		t.Errorf("no namespace: %t, %q, %v", removed, left, err)
 	}
 
-	own := installations.Installation{Name: "gatehouse", Namespace: "removed-without-rights"}
+	own := installations.Installation{Name: "gatehouse", Namespace: "removed-" + rand.String(8)}
 	if err := own.MakeNamespace(t.Context(), client); err != nil {
 		t.Fatal(err)
 	}
 	rule := rbacv1.PolicyRule{APIGroups: []string{""}, Resources: []string{"namespaces", "configmaps"}, Verbs: []string{"*"}}
-	if _, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
-		ObjectMeta: metav1.ObjectMeta{Name: "removes-namespaces"}, Rules: []rbacv1.PolicyRule{rule}},
-		metav1.CreateOptions{}); err != nil {
+	role, err := client.RbacV1().ClusterRoles().Create(t.Context(), &rbacv1.ClusterRole{
+		ObjectMeta: metav1.ObjectMeta{GenerateName: "removes-namespaces-"}, Rules: []rbacv1.PolicyRule{rule}},
+		metav1.CreateOptions{})
+	if err != nil {
 		t.Fatal(err)
 	}
+	user := role.Name // who has no rights from another run
 	if _, err := client.RbacV1().ClusterRoleBindings().Create(t.Context(), &rbacv1.ClusterRoleBinding{
-		ObjectMeta: metav1.ObjectMeta{Name: "removes-namespaces"},
-		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: "remover"}},
-		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: "removes-namespaces"}},
+		ObjectMeta: metav1.ObjectMeta{Name: role.Name},
+		Subjects:   []rbacv1.Subject{{Kind: "User", APIGroup: rbacv1.GroupName, Name: user}},
+		RoleRef:    rbacv1.RoleRef{APIGroup: rbacv1.GroupName, Kind: "ClusterRole", Name: role.Name}},
 		metav1.CreateOptions{}); err != nil {
 		t.Fatal(err)
 	}
-	as := cluster().As("remover", "system:authenticated")
+	as := cluster().As(user, "system:authenticated")
 	remover, removersObjects := kubernetes.NewForConfigOrDie(as), metadata.NewForConfigOrDie(as)
 	// The authorizer learns of the binding from a watch.
 	servertest.Retry(t, "the remover's rights", func() error {

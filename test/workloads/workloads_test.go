@@ -126,11 +126,12 @@ func TestClaimsOfPods(t *testing.T) {
 	t.Parallel()
 	c := cluster()
 	ns := c.Namespace(t, nil)
-	create(t, c.Client.ResourceV1().DeviceClasses().Create, `{metadata: {name: gpu.example.com}}`)
+	class := ns + ".example.com"
+	create(t, c.Client.ResourceV1().DeviceClasses().Create, `{metadata: {name: `+class+`}}`)
 	create(t, c.Client.ResourceV1().ResourceClaimTemplates(ns).Create, `{metadata: {name: one}, spec: {spec: {devices: {
-		requests: [{name: r, exactly: {deviceClassName: gpu.example.com}}]}}}}`)
+		requests: [{name: r, exactly: {deviceClassName: `+class+`}}]}}}}`)
 	create(t, c.Client.CoreV1().ResourceQuotas(ns).Create, `{metadata: {name: q}, spec: {hard: {
-		gpu.example.com.deviceclass.resource.k8s.io/devices: "1", requests.storage: 2Gi}}}`)
+		`+class+`.deviceclass.resource.k8s.io/devices: "1", requests.storage: 2Gi}}}`)
 	pods := c.Client.CoreV1().Pods(ns)
 	for _, name := range []string{"a", "b"} {
 		create(t, pods.Create, `{metadata: {name: `+name+`}, spec: {resourceClaims: [{name: g, resourceClaimTemplateName: one}],

