@@ -26,12 +26,11 @@ func (p Print) markdown(review *Review) *markdown.Report {
 				report.Gaps = append(report.Gaps, note)
 			}
 		}
-		row := p.row(r)
 		switch {
 		case r.word() != string(v1alpha1.Admitted):
-			report.Rows = append(report.Rows, row)
+			report.Rows = append(report.Rows, p.row(r))
 		case len(r.Warnings) > 0:
-			warned = append(warned, row)
+			warned = append(warned, p.row(r))
 		}
 	}
 	report.Rows = append(report.Rows, warned...)

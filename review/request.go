@@ -17,6 +17,7 @@ import (
 	admissionv1 "k8s.io/api/admission/v1"
 	authenticationv1 "k8s.io/api/authentication/v1"
 	"k8s.io/apimachinery/pkg/api/meta"
+	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime/schema"
 	"k8s.io/apiserver/pkg/authentication/user"
@@ -41,9 +42,11 @@ func requestOf(d input.Document) (*admissionv1.AdmissionRequest, error) {
 	switch {
 	case r == nil:
 		return nil, errors.New("AdmissionReview: request must be set: it is what is judged")
+	case r.Resource == (metav1.GroupVersionResource{}) && r.Kind.Kind != "": // the server knows its resource
 	case r.Resource.Resource == "" || r.Resource.Version == "":
-		return nil, errors.New("AdmissionReview: request.resource must be set")
-	case r.Operation != admissionv1.Delete && len(r.Object.Raw) == 0:
+		return nil, errors.New("AdmissionReview: request.resource must be set, with its version")
+	}
+	if r.Operation != admissionv1.Delete && len(r.Object.Raw) == 0 {
 		return nil, fmt.Errorf("AdmissionReview: request.object must be set for %s", r.Operation)
 	}
 	return r, nil
@@ -61,6 +64,24 @@ func objectOfRequest(raw []byte) (*unstructured.Unstructured, error) {
 	return object, nil
 }
 
+// mappingOf returns the mapping of a request's resource, or if it names none, of its kind.
+func (r *Reviewer) mappingOf(q *admissionv1.AdmissionRequest) (*meta.RESTMapping, error) {
+	if resource := schema.GroupVersionResource(q.Resource); !resource.Empty() {
+		mapping, err := r.cluster.findResource(resource)
+		if err != nil {
+			err = fmt.Errorf("resource: %w", err)
+		}
+		return mapping, err
+	}
+	like := &unstructured.Unstructured{}
+	like.SetGroupVersionKind(schema.GroupVersionKind(q.Kind))
+	mapping, err := r.cluster.findKind(like)
+	if err != nil {
+		err = fmt.Errorf("kind: %w", err)
+	}
+	return mapping, err
+}
+
 // replay returns the call that an AdmissionReview's request describes. It stores the request's old
 // object before.
 func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) (*call, *unstructured.Unstructured,
@@ -73,10 +94,9 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 	if err != nil {
 		return nil, nil, err
 	}
-	resource := schema.GroupVersionResource(q.Resource)
-	mapping, err := r.cluster.findResource(resource)
+	mapping, err := r.mappingOf(q)
 	if err != nil {
-		return nil, nil, fmt.Errorf("AdmissionReview: request.resource: %w", err)
+		return nil, nil, fmt.Errorf("AdmissionReview: request.%w", err)
 	}
 	c := &call{resource: *mapping, namespace: q.Namespace, name: q.Name, subresource: q.SubResource,
 		as: r.options.As, authorize: r.options.Authorize, query: url.Values{}}
@@ -88,7 +108,7 @@ func (r *Reviewer) replay(ctx context.Context, q *admissionv1.AdmissionRequest) 
 		c.namespace = r.namespace()
 	case !isNamespaced && c.namespace != "" && mapping.GroupVersionKind.GroupKind() != namespaceKind:
 		return nil, nil, fmt.Errorf("AdmissionReview: request.namespace: %q: %s are in no namespace: remove it. An input of "+
-			"celtest may have it in namespace and in metadata", q.Namespace, resource.Resource)
+			"celtest may have it in namespace and in metadata", q.Namespace, mapping.Resource.Resource)
 	}
 	whole := old != nil && old.GroupVersionKind().GroupKind() == mapping.GroupVersionKind.GroupKind()
 	if whole {

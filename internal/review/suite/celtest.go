@@ -16,7 +16,6 @@ import (
 
 	"go.yaml.in/yaml/v3"
 	admissionv1 "k8s.io/api/admission/v1"
-	"k8s.io/apimachinery/pkg/api/meta"
 	metav1 "k8s.io/apimachinery/pkg/apis/meta/v1"
 	"k8s.io/apimachinery/pkg/apis/meta/v1/unstructured"
 	"k8s.io/apimachinery/pkg/runtime"
@@ -181,7 +180,7 @@ func (in *admissionInput) resolveKind(q *admissionv1.AdmissionRequest) error {
 	return nil
 }
 
-// resolveResource sets the resource of the request, by default that of its kind, and the subresource.
+// resolveResource sets the resource of the request, which may be left out, and the subresource.
 func resolveResource(q *admissionv1.AdmissionRequest) error {
 	resource, kind := schema.GroupVersionResource(q.Resource), schema.GroupVersionKind(q.Kind)
 	asked := schema.GroupVersionResource(ptr.Deref(q.RequestResource, q.Resource))
@@ -194,8 +193,7 @@ func resolveResource(q *admissionv1.AdmissionRequest) error {
 	switch {
 	case resource.Empty() && q.SubResource != "":
 		return errors.New("request.resource: Required value with request.subResource")
-	case resource.Empty():
-		resource, _ = meta.UnsafeGuessKindToResource(kind) // as celtest does
+	case resource.Empty(): // the server knows it
 	case q.SubResource == "" && resource.GroupVersion() != kind.GroupVersion():
 		return fmt.Errorf("request.resource: %v: its group and version must be those of the kind, %v", resource, kind)
 	}
@@ -309,7 +307,7 @@ func (in *admissionInput) resolveNames(q *admissionv1.AdmissionRequest) error {
 	case ofNamespace && q.Namespace != "" && q.Namespace != q.Name:
 		return fmt.Errorf("request.namespace: it is %q, and must be the name of the Namespace, %q", q.Namespace, q.Name)
 	case q.Name == "" && (q.Operation != admissionv1.Create || q.SubResource != ""):
-		return fmt.Errorf("request.name: Required value for %s of %s/%s", q.Operation, q.Resource.Resource, q.SubResource)
+		return fmt.Errorf("request.name: Required value for %s of a %s", q.Operation, q.Kind.Kind)
 	case in.Namespace != nil && (namespace.GetName() == "" || namespace.GetName() != q.Namespace):
 		return fmt.Errorf("namespace.metadata.name: it is %q, and must be the namespace of the request, %q",
 			namespace.GetName(), q.Namespace)

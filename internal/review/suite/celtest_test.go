@@ -44,7 +44,7 @@ func TestInputs(t *testing.T) {
 		pod    = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p"}}`
 		inShop = `{"apiVersion":"v1","kind":"Pod","metadata":{"name":"p","namespace":"shop"}}`
 		pods   = `"kind":{"group":"","kind":"Pod","version":"v1"},`
-		what   = `"resource":{"group":"","resource":"pods","version":"v1"},`
+		what   = `"resource":{"group":"","resource":"","version":""},` // the server knows it
 		strict = `"options":{"fieldValidation":"Strict"},`
 		nobody = `"uid":"","userInfo":{}`
 	)
@@ -76,7 +76,7 @@ request:
 		"a connection": {inputExec + "request: {operation: CONNECT, name: p, requestSubResource: exec, " +
 			"resource: {version: v1, resource: pods}}\n", "", `"kind":{"group":"","kind":"PodExecOptions","version":"v1"},` +
 			`"name":"p","object":{"apiVersion":"v1","command":["ls"],"kind":"PodExecOptions"},"operation":"CONNECT",` +
-			`"requestSubResource":"exec",` + what + `"subResource":"exec",` + nobody},
+			`"requestSubResource":"exec","resource":{"group":"","resource":"pods","version":"v1"},"subResource":"exec",` + nobody},
 		"a row sets fields of the input": {inputPod,
 			"    table:\n    - {name: r, set: {object.metadata.namespace: shop, request.operation: CREATE}}\n",
 			pods + `"name":"p","namespace":"shop","object":` + inShop + `,"operation":"CREATE",` + strict + what + nobody},
@@ -111,7 +111,7 @@ request:
 	}
 }
 
-// What a server can't be given is an error that names the field.
+// A field that a server can't be given is an error that names it.
 func TestBadInputs(t *testing.T) {
 	request := func(fields string) string { return inputPod + "request: {" + fields + "}\n" }
 	for name, test := range map[string]struct{ text, more, want string }{
@@ -153,7 +153,7 @@ func TestBadInputs(t *testing.T) {
 		"another name before": {inputPod + strings.Replace(inputOld, "name: p", "name: q", 1), "",
 			`oldObject.metadata.name: it is "q"`},
 		"no name": {"object: {apiVersion: v1, kind: Pod}\noldObject: {apiVersion: v1, kind: Pod}\n", "",
-			"request.name: Required value for UPDATE of pods/"},
+			"request.name: Required value for UPDATE of a Pod"},
 		"another namespace": {request("namespace: a") + "namespace: {metadata: {name: b}}\n", "",
 			`namespace.metadata.name: it is "b", and must be the namespace of the request, "a"`},
 		"an object's namespace": {strings.Replace(request("namespace: a"), "name: p", "namespace: b, name: p", 1), "",

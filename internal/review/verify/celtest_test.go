@@ -111,6 +111,7 @@ request: {operation: CONNECT, name: p, resource: {version: v1, resource: pods}, 
 object: {apiVersion: autoscaling/v1, kind: Scale, metadata: {name: web}, spec: {replicas: 3}}
 request: {operation: UPDATE, resource: {group: apps, version: v1, resource: deployments}, subResource: scale}
 `, "inputs/node.yaml": "object: {apiVersion: v1, kind: Node, metadata: {name: node}}\n",
+		"inputs/gateway.yaml": "object: {apiVersion: example.com/v1, kind: Gateway, metadata: {name: g}, spec: {a: b}}\n",
 		"a.yaml": strings.Replace(suiteWith("", `
   - name: pod
     input: inputs/pod.yaml
@@ -146,6 +147,19 @@ request: {operation: UPDATE, resource: {group: apps, version: v1, resource: depl
       spec:
         selector: {matchLabels: {a: b}}
         template: {metadata: {labels: {a: b}}, spec: {containers: [{name: c, image: i}]}}
+  - name: a plural that nobody guesses
+    input: inputs/gateway.yaml
+    expect: {verdict: Admitted}
+    state:
+    - apiVersion: apiextensions.k8s.io/v1
+      kind: CustomResourceDefinition
+      metadata: {name: gateways.example.com}
+      spec:
+        group: example.com
+        scope: Namespaced
+        names: {plural: gateways, kind: Gateway}
+        versions:
+        - {name: v1, served: true, storage: true, schema: {openAPIV3Schema: {type: object, x-kubernetes-preserve-unknown-fields: true}}}
   - name: node
     input: inputs/node.yaml
     expect: {verdict: Refused, message: CREATE by}
@@ -178,7 +192,7 @@ pod/skipped Passed
 pod/other params Error: params: no policy was asked with ConfigMap other` + unasked + `
 pod/other rules Error: params: no policy was asked with ConfigMap policy-config` + unasked + `
 pod/misspelt Error: object: Pod in version "v1" cannot be handled as a Pod: strict decoding error: unknown field "spec.containrs"
-pod/a kind that is not there Error: AdmissionReview: request.resource: finding out how pots of v1 are served: no matches for /v1, Resource=pots
+pod/a kind that is not there Error: AdmissionReview: request.kind: no matches for kind "Pot" in version "v1", did you mean "Pod"?
 map/update Passed
 map/dry Passed
 map/create Passed
@@ -186,6 +200,7 @@ map/delete Passed
 map/an administrator Passed
 exec Passed
 scale Passed
+a plural that nobody guesses Passed
 node/none Passed
 node/in a namespace Error: AdmissionReview: request.namespace: "shop": nodes are in no namespace: remove it. An input of celtest may have it in namespace and in metadata
 `

@@ -111,7 +111,7 @@ func (w *worker) ask(t *task, c *suite.Case) (*review.Result, error) {
 	return result, nil
 }
 
-// checkParams returns an error if a case has params, and no policy was asked with them.
+// checkParams returns an error if a case has params, and no policy is known to have been asked with them.
 func checkParams(c *suite.Case, r *review.Result) error {
 	if c.Params == nil {
 		return nil
@@ -120,18 +120,23 @@ func checkParams(c *suite.Case, r *review.Result) error {
 	for _, pods := range r.Pods {
 		decisions = append(decisions, pods.Decision, pods.Admission())
 	}
-	name := c.Params.GetName()
+	name, omitted := c.Params.GetName(), int32(0)
 	for _, d := range decisions {
 		if d == nil {
 			continue
 		}
 		for _, step := range d.Steps {
-			if step.OmittedCalls > 0 || slices.ContainsFunc(step.Calls, func(call v1alpha1.Call) bool {
+			omitted += step.OmittedCalls
+			if slices.ContainsFunc(step.Calls, func(call v1alpha1.Call) bool {
 				return call.Param == name || call.Param == cmp.Or(c.Params.GetNamespace(), "default")+"/"+name
 			}) {
 				return nil
 			}
 		}
+	}
+	if omitted > 0 {
+		return fmt.Errorf("params: it isn't known whether a policy was asked with %s: the decision leaves out %d calls: have "+
+			"fewer policies in the state", input.Named(c.Params), omitted)
 	}
 	return fmt.Errorf("params: no policy was asked with %s: have a policy with its paramKind match the request, and the "+
 		"paramRef of its binding select it; or remove params", input.Named(c.Params))
